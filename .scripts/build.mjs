@@ -4,29 +4,44 @@
  */
 import { createHash } from 'node:crypto'
 import { mkdir, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
-import { dirname, join, relative } from 'node:path'
+import { dirname, join, relative, sep } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { buildPage } from './page.mjs'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
 const dist = join(root, 'dist')
-const inputs = ['src', 'adapters', '.scripts/build.mjs', 'package.json', 'package-lock.json', 'tsconfig.json']
+const inputs = [
+  'src',
+  'adapters',
+  '.scripts/build.mjs',
+  '.scripts/page.mjs',
+  'package.json',
+  'package-lock.json',
+  'tsconfig.json',
+]
 
-/** One entry per subpath of `exports` in package.json. */
-const entry = ['src', 'src/client', 'src/http', 'src/metrics', 'src/sdk', 'src/testing']
+/** One entry per subpath of `exports` in package.json. The command `gamekeeper` is another one, as ESM only. */
+const entry = ['src', 'src/client', 'src/dashboard', 'src/http', 'src/metrics', 'src/sdk', 'src/testing', 'src/tracing']
   .concat(['memory', 'process', 'docker', 'kubernetes'].map((name) => `adapters/${name}`))
   .map((folder) => `${folder}/index.ts`)
 
-/** @typedef {{ readonly name: 'code' | 'types', readonly owns: (file: string) => boolean, readonly builds: readonly import('tsup').Options[] }} Part */
+/** @typedef {{ readonly name: 'code' | 'page' | 'types', readonly owns: (file: string) => boolean, readonly builds?: readonly import('tsup').Options[], readonly make?: (outDir: string) => Promise<void> }} Part */
 
 /** @type {Part} */
 const code = {
   name: 'code',
-  owns: (file) => /\.c?js$/.test(file),
+  owns: (file) => /\.c?js$/.test(file) && !page.owns(file),
   // Without this, esbuild would turn `import()` in the CommonJS build into `require()`.
   builds: [
-    { format: 'esm', target: 'node20.19', splitting: true },
+    { format: 'esm', target: 'node20.19', splitting: true, entry: [...entry, 'src/cli/main.ts'] },
     { format: 'cjs', target: 'node20.19', splitting: false },
   ],
+}
+/** The dashboard's page, for browsers. @type {Part} */
+const page = {
+  name: 'page',
+  owns: (file) => file.startsWith(`page${sep}`),
+  make: (outDir) => buildPage(join(outDir, 'page')),
 }
 /** @type {Part} */
 const types = {
@@ -39,7 +54,7 @@ const types = {
 const stampOf = (part) => join(dist, `.${part.name}`)
 
 process.chdir(root)
-await build(process.argv.includes('--js') ? [code] : [code, types])
+await build(process.argv.includes('--js') ? [code, page] : [code, page, types])
 
 /** @param {readonly Part[]} parts */
 async function build(parts) {
@@ -63,11 +78,13 @@ async function build(parts) {
 async function buildPart(part, sources) {
   const next = join(dist, `.next-${part.name}-${process.pid}`)
   try {
-    const tsup = await import('tsup')
-    const outDir = relative(root, next)
-    await Promise.all(
-      part.builds.map((options) => tsup.build({ ...options, entry, config: false, silent: true, outDir })),
-    )
+    const { builds = [], make } = part
+    if (make) await make(next)
+    else {
+      const tsup = await import('tsup')
+      const outDir = relative(root, next)
+      await Promise.all(builds.map((options) => tsup.build({ entry, ...options, config: false, silent: true, outDir })))
+    }
     await replace(next, part)
     await writeFile(stampOf(part), sources)
   } finally {

@@ -7,21 +7,30 @@ import { spawn } from 'node:child_process'
 const checks = [
   {
     name: 'types',
-    steps: ['tsc -p . --incremental --tsBuildInfoFile node_modules/.cache/gamekeeper.tsbuildinfo'],
+    steps: [
+      'tsc -p . --incremental --tsBuildInfoFile node_modules/.cache/gamekeeper.tsbuildinfo',
+      'tsc -p src/dashboard/page',
+    ],
   },
   { name: 'lint', steps: ['oxlint'] },
   { name: 'format', steps: ['prettier --check --log-level warn --cache .'] },
   {
     name: 'generated',
-    steps: ['node --import tsx .scripts/openapi.ts --check', 'node --import tsx .scripts/crds.ts --check'],
+    steps: [
+      'node --import tsx .scripts/openapi.ts --check',
+      'node --import tsx .scripts/crds.ts --check',
+      'node --import tsx .scripts/cli.ts --check',
+      'node .scripts/licences.mjs --check',
+    ],
   },
+  { name: 'api reference', steps: ['node .scripts/api-reference.mjs --check'] },
   {
     name: 'structure',
     steps: ['vitest run --config test/vitest.config.ts test/package/boundaries test/package/tree'],
   },
   {
     name: 'package',
-    steps: ['node .scripts/build.mjs', 'publint --strict', 'attw --pack --profile node16'],
+    steps: ['node .scripts/build.mjs', 'publint --strict', 'attw --pack'],
   },
 ]
 

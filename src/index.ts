@@ -1,4 +1,5 @@
 /** The public surface of gamekeeper. */
+export { type ClientConfig, defineConfig, type GamekeeperConfig } from './config/define-config.js'
 export type {
   AgentEndpoint,
   AgentEndpointOptions,
@@ -9,17 +10,26 @@ export type {
   DestroyOptions,
   Instance,
   InstanceSpec,
+  IsolationStatus,
   LogsOptions,
   PrepareOptions,
   RecordedInstance,
 } from './contracts/backend.js'
-export type { CallOptions } from './contracts/call-options.js'
+export type { AuditedAction, AuditedCallOptions, AuditedOutcome, Caller, CallerKind } from './contracts/audit.js'
+export type { AllOptions, CallOptions, Page, PageOptions } from './contracts/call-options.js'
 export { type Clock, systemClock } from './contracts/clock.js'
 export { alwaysLeader, type ElectionListener, type Elector } from './contracts/elector.js'
-export { type ErrorCode, errorCodes, FleetError } from './contracts/errors.js'
+export {
+  type ErrorCode,
+  errorCodes,
+  type ErrorDetails,
+  FleetError,
+  type FleetErrorOptions,
+} from './contracts/errors.js'
 export type {
   EventListener,
   EventOf,
+  EventReader,
   EventsDropped,
   FleetEvent,
   FleetEventType,
@@ -28,8 +38,11 @@ export type {
 export type * from './contracts/fleet.js'
 export type { Logger } from './contracts/logger.js'
 export type {
+  ActivityCrash,
+  ActivityMinute,
   BackendOperation,
   CallOutcome,
+  FleetActivity,
   FleetObserver,
   StoreCollection,
   StoreOperation,
@@ -42,13 +55,34 @@ export {
   type FleetLimits,
   type FleetOptions,
 } from './contracts/options.js'
-export type { Collection, Store, Versioned } from './contracts/store.js'
+export type { Allocation, GameSession, GameSessionBody, Sessions } from './contracts/sessions.js'
+export type {
+  Collection,
+  DamagedRecord,
+  RecordKind,
+  ReplaceLost,
+  Store,
+  StoreCheck,
+  Versioned,
+} from './contracts/store.js'
 export { createFleet } from './fleet/create-fleet.js'
-export type { Heartbeat, HeartbeatAnswer } from './rules/game/heartbeat.js'
+export type { Heartbeat, HeartbeatAnswer, HeartbeatHold } from './rules/game/heartbeat.js'
 export type { PortRange } from './rules/model/ports.js'
 export type * from './rules/model/resources.js'
+export type * from './rules/model/run.js'
 export type {
-  Allocation,
+  Counter,
+  CounterUpdate,
+  ListUpdate,
+  ServerData,
+  ServerDataUpdate,
+  ValueList,
+} from './rules/model/server-data.js'
+export type {
+  AllocatedPort,
+  AllocationBody,
+  AllocationDetails,
+  BuildMismatch,
   GameServer,
   GameServerBuild,
   GameServerBuildDetail,
@@ -56,4 +90,5 @@ export type {
 } from './rules/model/wire.js'
 export type { TemplateSupport } from './rules/validation/template.js'
 export { fileStore } from './stores/file.js'
+export { readFileStore, type StoreContents } from './stores/read.js'
 export { memoryStore } from './stores/memory.js'

@@ -8,6 +8,7 @@ import { buildInput, condition, gameServerBuild } from '../../src/rules/schemas/
 import { playerIDs, time } from '../../src/rules/schemas/common.js'
 import { gameServerDetail } from '../../src/rules/schemas/detail.js'
 import { gameServer } from '../../src/rules/schemas/server.js'
+import { serverData } from '../../src/rules/schemas/server-data.js'
 import { eachOf, structural, type StructuralSchema, unbounded } from './structural-schema.js'
 
 export interface Column {
@@ -20,7 +21,8 @@ export interface Column {
 
 interface Resource {
   readonly kind: string
-  readonly shortName: string
+  /** The second one is for clusters in which another operator uses the first. */
+  readonly shortNames: readonly [string, string]
   readonly subresources?: object
   readonly columns: readonly Column[]
   readonly schema: StructuralSchema
@@ -32,7 +34,7 @@ const textOrEmpty = { type: 'string', nullable: true } as const
 const age: Column = { name: 'Age', type: 'date', jsonPath: '.metadata.creationTimestamp' }
 const writtenUpon = {
   ...text,
-  description: 'resourceVersion of the object that the host knew when it wrote this one.',
+  description: "The object's resourceVersion before this write, as known to the host.",
 }
 
 const noServers = {
@@ -42,7 +44,7 @@ const noServers = {
 
 const builds: Resource = {
   kind: 'GameServerBuild',
-  shortName: 'gsb',
+  shortNames: ['gsb', 'gkb'],
   subresources: {
     status: {},
     scale: { specReplicasPath: '.spec.standingBy', statusReplicasPath: '.status.currentStandingBy' },
@@ -117,7 +119,7 @@ function buildStatus(): StructuralSchema {
 
 const servers: Resource = {
   kind: 'GameServer',
-  shortName: 'gs',
+  shortNames: ['gs', 'gks'],
   subresources: { status: {} },
   columns: [
     { name: 'Health', type: 'string', jsonPath: '.status.health' },
@@ -128,6 +130,8 @@ const servers: Resource = {
     age,
     { name: 'Node', type: 'string', jsonPath: '.status.nodeName', priority: 1 },
     { name: 'Build', type: 'string', jsonPath: '.spec.build', priority: 1 },
+    { name: 'Labels', type: 'string', jsonPath: '.status.labels', priority: 1 },
+    { name: 'Counters', type: 'string', jsonPath: '.status.counters', priority: 1 },
   ],
   schema: {
     description: 'One game server. Created by the host that leads the fleet; deleting it terminates the server.',
@@ -169,6 +173,8 @@ function serverStatus(): StructuralSchema {
       state: { ...unbounded(state), default: 'Pending' },
       health: { ...unbounded(health), default: 'Unknown' },
       ...eachOf(shown, unbounded),
+      labels: unbounded(serverData.labels),
+      annotations: unbounded(serverData.annotations),
       templateHash: {
         ...text,
         description: 'Hash of the template that the server runs, where it differs from that in spec.',
@@ -177,6 +183,10 @@ function serverStatus(): StructuralSchema {
         type: 'integer',
         minimum: 0,
         description: 'terminationGracePeriodSeconds of the template that the server runs.',
+      },
+      maintenanceSource: {
+        ...text,
+        description: 'Who announced nextScheduledMaintenance, and for what: server, node or backend.',
       },
       sessionCookie: { ...textOrEmpty, description: 'sessionCookie of the allocation.' },
       initialPlayers: { ...unbounded(playerIDs), description: 'initialPlayers of the allocation.' },
@@ -200,7 +210,7 @@ const { spec: players } = gameServerDetail.properties
 
 const details: Resource = {
   kind: 'GameServerDetail',
-  shortName: 'gsd',
+  shortNames: ['gsd', 'gkd'],
   columns: [{ name: 'Players', type: 'integer', jsonPath: '.spec.connectedPlayersCount' }, age],
   schema: {
     description: gameServerDetail.description,
@@ -223,7 +233,7 @@ const details: Resource = {
 
 export const definitions: readonly object[] = [builds, servers, details].map(definitionOf)
 
-function definitionOf({ kind, shortName, subresources, columns, schema }: Resource): object {
+function definitionOf({ kind, shortNames, subresources, columns, schema }: Resource): object {
   const singular = kind.toLowerCase()
   const plural = `${singular}s`
   return {
@@ -233,7 +243,7 @@ function definitionOf({ kind, shortName, subresources, columns, schema }: Resour
     spec: {
       group: defaultApiGroup,
       scope: 'Namespaced',
-      names: { kind, listKind: `${kind}List`, plural, singular, shortNames: [shortName] },
+      names: { kind, listKind: `${kind}List`, plural, singular, shortNames, categories: ['gamekeeper'] },
       versions: [
         {
           name: 'v1alpha1',

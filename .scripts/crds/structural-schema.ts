@@ -32,6 +32,7 @@ export function unbounded(schema: Schema): StructuralSchema {
     ...('enum' in schema && { enum: schema.enum }),
     ...('items' in schema && { items: unbounded(schema.items) }),
     ...('properties' in schema && { properties: eachOf(schema.properties, unbounded) }),
+    ...('additionalProperties' in schema && values(schema, unbounded)),
   }
 }
 

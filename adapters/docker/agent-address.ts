@@ -3,7 +3,7 @@ import type { AgentEndpoint } from '../../src/contracts/backend.js'
 import { FleetError } from '../../src/contracts/errors.js'
 import { isLoopback, isOwnAddress } from '../../src/platform/own-address.js'
 import { isObject } from '../../src/rules/validation/problem.js'
-import { hostName } from './container-config.js'
+import { hostName } from './config/container-config.js'
 
 export interface AgentEndpointInput {
   /** `agent.host`, if set. */

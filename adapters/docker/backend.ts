@@ -18,6 +18,7 @@ import type {
 } from '../../src/contracts/backend.js'
 import type { CallOptions } from '../../src/contracts/call-options.js'
 import { FleetError, throwIfAborted } from '../../src/contracts/errors.js'
+import { lowestFreeNumber } from '../../src/rules/game/instance-number.js'
 import { keyOf, type Ref } from '../../src/rules/model/resources.js'
 import { isObject } from '../../src/rules/validation/problem.js'
 import { Creations } from '../shared/creations.js'
@@ -25,20 +26,20 @@ import { BackendLifecycle, waitAtMost } from '../shared/lifecycle.js'
 import { checkRef } from '../shared/refs.js'
 import { checkGraceMs, Terminations } from '../shared/terminations.js'
 import { findAgentEndpoint } from './agent-address.js'
-import { defaultClient, remoteHostOf } from './client.js'
-import { checkForDocker, type Engine, imageOf } from './container-config.js'
-import { ContainerCreation } from './container-creation.js'
-import { ContainerEvents } from './container-events.js'
-import { ContainerTermination } from './container-termination.js'
-import { Containers } from './containers.js'
-import { EngineApi } from './engine-api.js'
+import { defaultClient, remoteHostOf } from './engine/client.js'
+import { checkForDocker, type Engine, imageOf } from './config/container-config.js'
+import { ContainerCreation } from './containers/container-creation.js'
+import { ContainerEvents } from './containers/container-events.js'
+import { ContainerTermination } from './containers/container-termination.js'
+import { Containers } from './containers/containers.js'
+import { EngineApi } from './engine/engine-api.js'
 import { loadFleetName } from './fleet-name.js'
-import { Images } from './images.js'
-import { isRunning } from './instance.js'
-import { fleetFilter } from './labels.js'
-import { containerLogs } from './logs.js'
+import { Images } from './images/images.js'
+import { isRunning } from './containers/instance.js'
+import { fleetFilter } from './containers/labels.js'
+import { containerLogs } from './containers/logs.js'
 import type { ResolvedDockerOptions } from './options.js'
-import { PortPool } from './port-pool.js'
+import { PortPool } from './containers/port-pool.js'
 
 /** What the backend learns about the engine when it connects. */
 interface Connected {
@@ -49,8 +50,8 @@ interface Connected {
 }
 
 /**
- * How long `close` waits for creations in progress. An interrupted creation leaves a container that the next host must
- * remove.
+ * How long `close` waits for creations in progress and for signals to be sent. An interrupted creation leaves a container that
+ * the next host must remove.
  */
 const closeTimeoutMs = 5_000
 
@@ -119,12 +120,14 @@ export class DockerBackend implements Backend {
     const { graceMs, signal } = options
     throwIfAborted(signal)
     checkGraceMs(graceMs)
-    const { containers } = await this.#lifecycle.open()
-    throwIfAborted(signal)
-    const { clock, changeTimeoutMs: timeoutMs } = this.#options
-    const { listeners } = this.#lifecycle
-    const deps = { api: this.#api, clock, containers, creations: this.#creations, listeners, timeoutMs }
-    await this.#terminations.terminate(ref, uid, options, () => new ContainerTermination(ref, uid, graceMs, deps))
+    await this.#lifecycle.begin(({ containers }) => {
+      throwIfAborted(signal)
+      const { clock, changeTimeoutMs: timeoutMs } = this.#options
+      const { listeners } = this.#lifecycle
+      const deps = { api: this.#api, clock, containers, creations: this.#creations, listeners, timeoutMs }
+      const begin = () => new ContainerTermination(ref, uid, graceMs, deps)
+      return this.#terminations.terminate(ref, uid, options, begin)
+    })
   }
 
   async list(options: CallOptions = {}): Promise<readonly Instance[]> {
@@ -151,7 +154,9 @@ export class DockerBackend implements Backend {
 
   async close(): Promise<void> {
     this.#lifecycle.close()
-    await waitAtMost(this.#options.clock, closeTimeoutMs, this.#creations.allSettled())
+    await waitAtMost(this.#options.clock, closeTimeoutMs, this.#lifecycle.settled())
+    const signals = this.#terminations.inProgress().map(({ signalled }) => signalled)
+    await waitAtMost(this.#options.clock, closeTimeoutMs, Promise.all([this.#creations.allSettled(), ...signals]))
     this.#api.close()
     await Promise.allSettled([
       this.#lifecycle.settled(),
@@ -192,7 +197,7 @@ export class DockerBackend implements Backend {
   #onEventsConnected(containers: Containers): void {
     const resync = () => this.#lifecycle.listeners.notifyAll((listener) => listener.resync())
     void containers.readEngineStart().then(resync, (error: unknown) => {
-      this.#options.logger.debug({ err: error }, 'reading the start time of the Docker engine failed')
+      this.#options.logger.debug({ err: error }, 'cannot read the start time of the Docker engine')
       resync()
     })
   }
@@ -203,11 +208,17 @@ export class DockerBackend implements Backend {
       ...{ spec, fleet, engine, containers, signal, options: this.#options },
       ...{ api: this.#api, images: this.#images, ports: this.#ports, listeners: this.#lifecycle.listeners },
       address: this.#options.publicAddress ?? this.#remoteHost ?? '127.0.0.1',
+      freeInstanceNumber: () => lowestFreeNumber(this.#instanceNumbers()),
     })
   }
 
   *#heldPorts(): Generator<number> {
     yield* this.#containers?.heldPorts() ?? []
     yield* this.#creations.heldPorts()
+  }
+
+  *#instanceNumbers(): Generator<number> {
+    yield* this.#containers?.instanceNumbers() ?? []
+    for (const { instanceNumber } of this.#creations.inProgress()) yield instanceNumber
   }
 }

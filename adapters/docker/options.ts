@@ -3,13 +3,15 @@ import { isIP } from 'node:net'
 import { resolve } from 'node:path'
 import { type Clock, systemClock } from '../../src/contracts/clock.js'
 import { FleetError } from '../../src/contracts/errors.js'
-import { type Logger, silentLogger } from '../../src/contracts/logger.js'
+import type { Logger } from '../../src/contracts/logger.js'
+import { loggerOf } from '../../src/contracts/stderr-logger.js'
 import { labelPattern } from '../../src/rules/model/names.js'
 import { defaultPortRange, type PortRange } from '../../src/rules/model/ports.js'
 import { isObject } from '../../src/rules/validation/problem.js'
 import { OptionReader } from '../shared/option-reader.js'
-import { type DockerClient, isClient } from './client.js'
-import { labelPrefix } from './labels.js'
+import { platformOptionNames, type PlatformOptions, readPlatformOptions } from '../shared/platform-options.js'
+import { type DockerClient, isClient } from './engine/client.js'
+import { labelPrefix } from './containers/labels.js'
 
 export const pullPolicies = ['IfNotPresent', 'Always', 'Never'] as const
 export type PullPolicy = (typeof pullPolicies)[number]
@@ -19,7 +21,7 @@ export interface RegistryAuth {
   readonly password: string
 }
 
-export interface DockerBackendOptions {
+export interface DockerBackendOptions extends PlatformOptions {
   /** A dockerode client, such as `new Docker(…)`. Default: a client for `DOCKER_HOST`, or else for this machine's engine. */
   readonly docker?: DockerClient
   /** Directory of the default store and the generated fleet name. Default `.gamekeeper`. */
@@ -47,8 +49,15 @@ export interface DockerBackendOptions {
   readonly networks?: readonly string[]
   /** Labels for containers in addition to the fleet's own, which start with `gamekeeper.`. */
   readonly labels?: Readonly<Record<string, string>>
-  /** Linux capabilities to add and drop, such as `{ add: ['SYS_NICE'], drop: ['ALL'] }`. */
+  /**
+   * Linux capabilities to add to and drop from `keptCapabilities`, such as `{ add: ['SYS_NICE'], drop: ['ALL'] }`. All other
+   * capabilities are dropped.
+   */
   readonly capabilities?: { readonly add?: readonly string[]; readonly drop?: readonly string[] }
+  /** Whether set-user-ID programs and file capabilities, such as `sudo`, have no effect in containers. Default true. */
+  readonly noNewPrivileges?: boolean
+  /** Maximum number of processes and threads in a container. Default 4096. */
+  readonly pidsLimit?: number
   /**
    * Log driver and its options. Default: the engine's driver; with `json-file` and `local`, each container keeps two files of
    * 10 MiB.
@@ -63,7 +72,7 @@ export interface DockerBackendOptions {
   /** An image pull that makes no progress for this long fails. Default 120 s. */
   readonly pullIdleTimeoutMs?: number
   /** Default: no logging. */
-  readonly logger?: Logger
+  readonly logger?: Logger | false
   /** Default: the system clock. */
   readonly clock?: Clock
 }
@@ -71,10 +80,15 @@ export interface DockerBackendOptions {
 /** Options without a fixed default. */
 type Optional = 'docker' | 'fleet' | 'publicAddress' | 'node' | 'log'
 
-export type ResolvedDockerOptions = Omit<Required<DockerBackendOptions>, 'portRange' | 'capabilities' | Optional> & {
+export type ResolvedDockerOptions = Omit<
+  Required<DockerBackendOptions>,
+  'portRange' | 'capabilities' | 'logger' | keyof PlatformOptions | Optional
+> & {
   readonly [name in Optional]: DockerBackendOptions[name]
 } & {
   readonly portRange: PortRange
+  readonly platform: PlatformOptions
+  readonly logger: Logger
   readonly capabilities: { readonly add: readonly string[]; readonly drop: readonly string[] }
 }
 
@@ -93,8 +107,11 @@ const optionNames = [
   'networks',
   'labels',
   'capabilities',
+  'noNewPrivileges',
+  'pidsLimit',
   'log',
   'init',
+  ...platformOptionNames,
   'readTimeoutMs',
   'changeTimeoutMs',
   'pullIdleTimeoutMs',
@@ -123,12 +140,15 @@ export function resolveDockerOptions(options: DockerBackendOptions): ResolvedDoc
     networks: networks(options.networks ?? []),
     labels: labels(options.labels ?? {}),
     capabilities: capabilities(options.capabilities ?? {}),
+    noNewPrivileges: reader.boolean('noNewPrivileges', options.noNewPrivileges, true),
+    pidsLimit: reader.integer('pidsLimit', options.pidsLimit, 4096),
     log: log === undefined ? undefined : logOptions(log),
     init: reader.boolean('init', options.init, true),
+    platform: readPlatformOptions(reader, options),
     readTimeoutMs: reader.integer('readTimeoutMs', options.readTimeoutMs, 20_000),
     changeTimeoutMs: reader.integer('changeTimeoutMs', options.changeTimeoutMs, 100_000),
     pullIdleTimeoutMs: reader.integer('pullIdleTimeoutMs', options.pullIdleTimeoutMs, 120_000),
-    logger: options.logger ?? silentLogger,
+    logger: loggerOf(options.logger),
     clock: options.clock ?? systemClock,
   })
 }

@@ -13,7 +13,7 @@ import type {
   RecordedInstance,
 } from '../../src/contracts/backend.js'
 import type { CallOptions } from '../../src/contracts/call-options.js'
-import type { Elector } from '../../src/contracts/elector.js'
+import type { ElectionListener, Elector } from '../../src/contracts/elector.js'
 import { FleetError, throwIfAborted } from '../../src/contracts/errors.js'
 import type { Store } from '../../src/contracts/store.js'
 import { keyOf, type Ref } from '../../src/rules/model/resources.js'
@@ -27,10 +27,10 @@ import { PodInstances } from './instances.js'
 import { createElector } from './leader-election/create-elector.js'
 import { findAgentEndpoint } from './nodes/agent-address.js'
 import type { ResolvedKubernetesOptions } from './options.js'
-import { labelActive } from './pods/active-label.js'
 import { hasAnyPods } from './pods/any-pods.js'
 import { namesOf } from './pods/labels.js'
 import { podLogs } from './pods/pod-logs.js'
+import { checkForKubernetes } from './provisioning/template.js'
 import { type KubernetesStore, openKubernetesStore } from './store/store.js'
 
 export class KubernetesBackend implements Backend {
@@ -46,6 +46,7 @@ export class KubernetesBackend implements Backend {
   readonly #lifecycle: BackendLifecycle<void>
   readonly #instances: PodInstances
   #store: KubernetesStore | undefined
+  #isElecting = false
 
   constructor(options: ResolvedKubernetesOptions) {
     const { apiGroup, clock, logger, namespaces, requestsPerSecond, connections, callTimeoutMs } = options
@@ -56,19 +57,24 @@ export class KubernetesBackend implements Backend {
     this.#api = new KubernetesApi({ config, clock, requestsPerSecond, connections, callTimeoutMs, fence })
     // Must be the same on every host: hosts that use different leases would each elect a leader.
     this.#systemNamespace = options.systemNamespace ?? namespaces?.toSorted()[0] ?? defaultNamespace
-    this.#lifecycle = new BackendLifecycle({ backend: this.name, logger, open: () => this.#instances.pods.start() })
+    this.#lifecycle = new BackendLifecycle({ backend: this.name, logger, open: () => this.#instances.start() })
     this.#instances = new PodInstances({
       ...{ api: this.#api, fence, listeners: this.#lifecycle.listeners, options },
       ownerOf: (ref, uid) => this.#store?.ownerOfServer(ref, uid),
     })
     this.defaultStore = Object.freeze({ kind: 'own', open: () => this.#openStore() })
-    this.defaultElector = createElector({
+    const elector = createElector({
       ...{ api: this.#api, clock, logger, fence, leaseMs, identity, pod },
       scope: { group: apiGroup, namespaces },
       namespace: this.#systemNamespace,
       label: namesOf(apiGroup).leader,
       hasRun: (signal) => this.#hasAnyPods(signal),
     })
+    this.defaultElector = Object.freeze({ run: (listener: ElectionListener) => this.#elect(elector, listener) })
+  }
+
+  check({ template }: Pick<InstanceSpec, 'template'>): void {
+    checkForKubernetes(template)
   }
 
   async agentEndpoint({ host }: AgentEndpointOptions = {}): Promise<AgentEndpoint> {
@@ -84,8 +90,10 @@ export class KubernetesBackend implements Backend {
   async destroy(ref: Ref, uid: string, options: DestroyOptions): Promise<void> {
     throwIfAborted(options.signal)
     checkGraceMs(options.graceMs)
-    await this.#open(options.signal)
-    await this.#instances.terminate(ref, uid, options)
+    await this.#lifecycle.begin(() => {
+      throwIfAborted(options.signal)
+      return this.#instances.terminate(ref, uid, options)
+    })
   }
 
   async list({ signal }: CallOptions = {}): Promise<readonly Instance[]> {
@@ -97,15 +105,15 @@ export class KubernetesBackend implements Backend {
     // For a new listener, an instance missing from the next list no longer exists, so that list must not come from a stale
     // cache.
     if (!this.#lifecycle.isClosed) this.#instances.pods.invalidate()
-    return this.#lifecycle.watch(listener)
+    const unwatch = this.#lifecycle.watch(listener)
+    this.#instances.reportCordonedNodes(listener)
+    return unwatch
   }
 
   async protect(ref: Ref, uid: string, { signal }: CallOptions = {}): Promise<void> {
     throwIfAborted(signal)
     await this.#lifecycle.open()
-    const snapshot = this.#instances.pods.find(ref)
-    if (snapshot?.identity.uid !== uid) return
-    await labelActive(snapshot, { api: this.#api, names: namesOf(this.#options.apiGroup) }, signal)
+    this.#instances.protect(ref, uid)
   }
 
   async find(recorded: RecordedInstance, { signal }: CallOptions = {}): Promise<Instance | undefined> {
@@ -135,10 +143,14 @@ export class KubernetesBackend implements Backend {
 
   async close(): Promise<void> {
     this.#lifecycle.close()
-    await this.#instances.close()
-    // If the store is open, it may still write while it closes; its `onClosed` closes the API client afterwards.
-    if (!this.#store) this.#api.close()
+    await this.#instances.close(this.#lifecycle.settled())
+    this.#closeApi()
     await Promise.all([this.#lifecycle.settled(), this.#instances.settled()])
+  }
+
+  /** The store may still write while it closes, and the elector while it gives up leadership. The last of them closes the API. */
+  #closeApi(): void {
+    if (this.#lifecycle.isClosed && !this.#store && !this.#isElecting) this.#api.close()
   }
 
   async #open(signal: AbortSignal | undefined): Promise<void> {
@@ -153,11 +165,21 @@ export class KubernetesBackend implements Backend {
     const systemNamespace = this.#systemNamespace
     const onClosed = () => {
       this.#store = undefined
-      if (this.#lifecycle.isClosed) this.#api.close()
+      this.#closeApi()
     }
     const options = { api: this.#api, clock, logger, group, systemNamespace, namespaces, onClosed }
     this.#store = await openKubernetesStore(options)
     return this.#store
+  }
+
+  #elect(elector: Elector, listener: ElectionListener): () => Promise<void> {
+    const resign = elector.run(listener)
+    this.#isElecting = true
+    return async () => {
+      await resign()
+      this.#isElecting = false
+      this.#closeApi()
+    }
   }
 
   #hasAnyPods(signal: AbortSignal | undefined): Promise<boolean> {

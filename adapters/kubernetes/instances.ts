@@ -1,5 +1,11 @@
 /** Presents the fleet's pods as instances: creates, terminates and lists them, and notifies listeners of changes. */
-import type { DestroyOptions, Instance, InstanceSpec, RecordedInstance } from '../../src/contracts/backend.js'
+import type {
+  BackendListener,
+  DestroyOptions,
+  Instance,
+  InstanceSpec,
+  RecordedInstance,
+} from '../../src/contracts/backend.js'
 import { FleetError } from '../../src/contracts/errors.js'
 import { keyOf, type Ref } from '../../src/rules/model/resources.js'
 import { unlessAborted } from '../../src/util/signals.js'
@@ -10,15 +16,19 @@ import { Terminations } from '../shared/terminations.js'
 import type { KubernetesApi } from './client/api.js'
 import type { OwnerReference } from './client/kube-objects.js'
 import type { WriteFence } from './client/write-fence.js'
+import { CordonedNodes } from './nodes/cordoned-nodes.js'
 import { type HeldPort, NodePorts } from './nodes/node-ports.js'
 import type { ResolvedKubernetesOptions } from './options.js'
+import { ActiveLabels } from './pods/active-labels.js'
 import { isBlockedByHostPorts, templateHostPorts } from './pods/host-ports.js'
 import { namesOf, recoverIdentity } from './pods/labels.js'
 import { PodCache } from './pods/pod-cache.js'
 import type { PodSnapshot } from './pods/pod-snapshot.js'
 import { IncompletePods } from './provisioning/incomplete-pods.js'
+import { InstanceNumbers } from './provisioning/instance-numbers.js'
 import { PodCreation, type PodCreationDependencies } from './provisioning/pod-creation.js'
 import { PodTermination, type PodTerminationDependencies } from './provisioning/pod-termination.js'
+import { PodEvents } from './provisioning/pod-events.js'
 import { SdkSecrets } from './provisioning/sdk-secrets.js'
 import { SlowStarts } from './provisioning/slow-starts.js'
 
@@ -33,36 +43,61 @@ export interface PodInstancesDependencies {
 
 export class PodInstances {
   readonly pods: PodCache
+  /** Undefined if cordoned nodes are not reported. */
+  readonly #cordonedNodes: CordonedNodes | undefined
   readonly #deps: PodInstancesDependencies
   readonly #ports: NodePorts
   readonly #secrets: SdkSecrets
   readonly #slowStarts: SlowStarts
   readonly #incompletePods: IncompletePods
+  readonly #activeLabels: ActiveLabels
   readonly #creations: Creations<PodCreation>
   readonly #terminations = new Terminations<PodTermination>()
 
   constructor(deps: PodInstancesDependencies) {
     const { api, fence, listeners, options } = deps
     const { clock, logger, apiGroup, namespaces, publicAddress, portRange, callTimeoutMs } = options
+    const { cordonNoticeMs: noticeMs } = options
     this.#deps = deps
+    const report = (nodes: ReadonlyMap<string, number>) =>
+      listeners.notifyAll((listener) => listener.maintenance?.(nodes))
+    this.#cordonedNodes = noticeMs === undefined ? undefined : new CordonedNodes({ clock, noticeMs, report })
     this.pods = new PodCache({
       ...{ api, clock, logger, namespaces, publicAddress, names: namesOf(apiGroup) },
       startProblemsOf: (podUid) => ({
         secretError: this.#secrets.errorOf(podUid),
-        isSlow: this.#slowStarts.has(podUid),
+        ...this.#slowStarts.problemsOf(podUid),
       }),
       onChange: (snapshot) => this.#changed(snapshot),
       onGone: (snapshot) => this.#gone(snapshot),
+      onNodeChange: (name, node) => this.#cordonedNodes?.nodeChanged(name, node),
     })
     const { pods } = this
     this.#ports = new NodePorts(portRange, clock, () => this.#heldPorts())
-    this.#secrets = new SdkSecrets({ api, clock, logger, pods })
-    this.#slowStarts = new SlowStarts(clock, (ref) => pods.reevaluate(ref))
+    const numbers = new InstanceNumbers({ api, names: namesOf(apiGroup), pods })
+    this.#secrets = new SdkSecrets({ api, clock, logger, pods, numbers, platform: options.platform })
+    this.#slowStarts = new SlowStarts({
+      ...{ clock, logger, pods, ports: this.#ports, events: new PodEvents({ api, clock, logger }) },
+      isLeading: () => fence.check() === undefined,
+    })
+    this.#activeLabels = new ActiveLabels({ api, clock, logger, pods, names: namesOf(apiGroup) })
     this.#creations = new Creations(listeners)
     this.#incompletePods = new IncompletePods({
       ...{ api, pods, secrets: this.#secrets, fence, logger, timeoutMs: callTimeoutMs },
       isCreating: (key) => this.#creations.has(key),
     })
+  }
+
+  /** Resolves once everything is listed. Rejects with the API server's error; `start` can then be called again. */
+  async start(): Promise<void> {
+    await this.pods.start()
+    this.#cordonedNodes?.listed()
+  }
+
+  /** Reports the cordoned nodes to a new listener. If the nodes have not been listed yet, `start` reports them. */
+  reportCordonedNodes(listener: BackendListener): void {
+    const nodes = this.#cordonedNodes?.current
+    if (nodes) this.#deps.listeners.notify(listener, (added) => added.maintenance?.(nodes))
   }
 
   async create(spec: InstanceSpec, signal: AbortSignal | undefined): Promise<Instance> {
@@ -87,6 +122,12 @@ export class PodInstances {
     )
   }
 
+  /** Protects the instance from eviction, in the background. */
+  protect(ref: Ref, uid: string): void {
+    const snapshot = this.pods.find(ref)
+    if (snapshot?.identity.uid === uid) this.#activeLabels.request(snapshot)
+  }
+
   async list(signal: AbortSignal | undefined): Promise<readonly Instance[]> {
     const snapshots = await this.pods.list(signal)
     // Uses one abort listener for all checks: there may be thousands.
@@ -107,16 +148,26 @@ export class PodInstances {
     return this.#instanceOf(snapshot)
   }
 
-  /** Waits up to `closeTimeoutMs` for creations in progress; terminations stop waiting for their pods. */
-  async close(): Promise<void> {
-    const inProgress = Promise.allSettled([this.#creations.allSettled(), this.#terminations.allSettled()])
+  /**
+   * Waits up to `closeTimeoutMs` for creations in progress, for active labels, and for requests to delete pods; terminations do
+   * not wait for their pods. `begun` resolves once every call of `terminate` has been made.
+   */
+  async close(begun: Promise<void>): Promise<void> {
+    const { clock } = this.#deps.options
+    await waitAtMost(clock, closeTimeoutMs, begun)
+    const inProgress = Promise.allSettled([
+      this.#creations.allSettled(),
+      this.#terminations.allSettled(),
+      this.#activeLabels.flush(),
+    ])
     for (const termination of this.#terminations.inProgress()) termination.close()
     await waitAtMost(
-      this.#deps.options.clock,
+      clock,
       closeTimeoutMs,
       inProgress.then(() => this.#secrets.idle()),
     )
     for (const termination of this.#terminations.inProgress()) termination.abort()
+    this.#activeLabels.stop()
     this.pods.stop()
     this.#slowStarts.stop()
   }
@@ -130,7 +181,7 @@ export class PodInstances {
     const { api, options } = this.#deps
     return {
       ...{ api, pods: this.pods, ports: this.#ports, secrets: this.#secrets, incompletePods: this.#incompletePods },
-      ...{ group: options.apiGroup, scheduling: options.scheduling },
+      ...{ group: options.apiGroup, scheduling: options.scheduling, platform: options.platform },
       instanceOf: (snapshot) => this.#instanceOf(snapshot),
     }
   }
@@ -139,6 +190,7 @@ export class PodInstances {
     const { api, options } = this.#deps
     return {
       ...{ api, pods: this.pods, clock: options.clock, timeoutMs: options.deleteTimeoutMs },
+      names: namesOf(options.apiGroup),
       creationSettled: (key) => this.#creations.settled(key),
       forgetRejected: (ref, uid) => this.#creations.forgetRejected(ref, uid),
     }
@@ -178,7 +230,7 @@ export class PodInstances {
 
   #gone(snapshot: PodSnapshot): void {
     this.#secrets.forget(snapshot)
-    this.#slowStarts.forget(snapshot)
+    this.#slowStarts.gone(snapshot)
     // Listeners were never notified of an incomplete pod.
     if (this.#incompletePods.forget(snapshot)) return
     const { listeners } = this.#deps

@@ -1,14 +1,16 @@
 /** All options of the Kubernetes backend with their defaults and units. Validated once, then frozen. */
 import { type Clock, systemClock } from '../../src/contracts/clock.js'
-import { type Logger, silentLogger } from '../../src/contracts/logger.js'
+import type { Logger } from '../../src/contracts/logger.js'
+import { loggerOf } from '../../src/contracts/stderr-logger.js'
 import { isNamespace } from '../../src/rules/model/names.js'
 import { defaultPortRange, type PortRange } from '../../src/rules/model/ports.js'
 import { defaultApiGroup } from '../../src/rules/model/wire.js'
 import { OptionReader } from '../shared/option-reader.js'
+import { platformOptionNames, type PlatformOptions, readPlatformOptions } from '../shared/platform-options.js'
 import { isKubeConfig, type KubeConfigLike } from './client/kube-config.js'
 import { type Scheduling, schedulings } from './provisioning/pod-spec.js'
 
-export interface KubernetesBackendOptions {
+export interface KubernetesBackendOptions extends PlatformOptions {
   /**
    * A `KubeConfig` from @kubernetes/client-node. Default: the configuration kubectl would use (KUBECONFIG, then
    * `~/.kube/config`), or else the service account of the pod that this host runs in.
@@ -50,20 +52,29 @@ export interface KubernetesBackendOptions {
   readonly connections?: number
   /** Timeout of an API server call. Default 20 s. */
   readonly callTimeoutMs?: number
+  /**
+   * Announces maintenance to the servers on a node that is cordoned. It begins this long after this host has seen the cordon, in
+   * ms. Uncordoning the node withdraws it. Default: a cordon announces nothing.
+   */
+  readonly cordonNoticeMs?: number
   /** How long deleting a pod may take after its grace period has ended. Default 90 s. */
   readonly deleteTimeoutMs?: number
   /** Default: no logging. */
-  readonly logger?: Logger
+  readonly logger?: Logger | false
   /** Default: the system clock. */
   readonly clock?: Clock
 }
 
 /** Options without a fixed default. */
-type Optional = 'kubeConfig' | 'namespaces' | 'systemNamespace' | 'publicAddress' | 'identity' | 'pod'
+type Optional =
+  'kubeConfig' | 'namespaces' | 'systemNamespace' | 'publicAddress' | 'identity' | 'pod' | 'cordonNoticeMs'
 
-export type ResolvedKubernetesOptions = Omit<Required<KubernetesBackendOptions>, 'portRange' | Optional> & {
+export type ResolvedKubernetesOptions = Omit<
+  Required<KubernetesBackendOptions>,
+  'portRange' | 'logger' | keyof PlatformOptions | Optional
+> & {
   readonly [name in Optional]: KubernetesBackendOptions[name]
-} & { readonly portRange: PortRange }
+} & { readonly portRange: PortRange; readonly logger: Logger; readonly platform: PlatformOptions }
 
 const reader: OptionReader = new OptionReader('kubernetesBackend')
 
@@ -74,6 +85,7 @@ const optionNames = [
   'apiGroup',
   'portRange',
   'publicAddress',
+  ...platformOptionNames,
   'scheduling',
   'identity',
   'pod',
@@ -82,6 +94,7 @@ const optionNames = [
   'connections',
   'callTimeoutMs',
   'deleteTimeoutMs',
+  'cordonNoticeMs',
   'logger',
   'clock',
 ] as const satisfies readonly (keyof KubernetesBackendOptions)[]
@@ -89,7 +102,7 @@ const optionNames = [
 /** Throws `invalid`, naming the invalid option. */
 export function resolveKubernetesOptions(options: KubernetesBackendOptions): ResolvedKubernetesOptions {
   reader.rejectUnknown(options, optionNames)
-  const { kubeConfig, systemNamespace, publicAddress, pod } = options
+  const { kubeConfig, systemNamespace, publicAddress, pod, cordonNoticeMs } = options
   if (kubeConfig !== undefined && !isKubeConfig(kubeConfig)) {
     reader.reject('kubeConfig', 'must be a KubeConfig of @kubernetes/client-node', typeof kubeConfig)
   }
@@ -102,6 +115,7 @@ export function resolveKubernetesOptions(options: KubernetesBackendOptions): Res
     apiGroup: apiGroup(options.apiGroup ?? defaultApiGroup),
     portRange: reader.portRange(options.portRange ?? defaultPortRange),
     publicAddress: publicAddress === undefined ? undefined : reader.host('publicAddress', publicAddress),
+    platform: readPlatformOptions(reader, options),
     scheduling: scheduling(options.scheduling),
     identity: identity(options.identity),
     pod: pod === undefined ? undefined : podName(pod),
@@ -110,7 +124,8 @@ export function resolveKubernetesOptions(options: KubernetesBackendOptions): Res
     connections: reader.integer('connections', options.connections, 64),
     callTimeoutMs: reader.integer('callTimeoutMs', options.callTimeoutMs, 20_000),
     deleteTimeoutMs: reader.integer('deleteTimeoutMs', options.deleteTimeoutMs, 90_000),
-    logger: options.logger ?? silentLogger,
+    cordonNoticeMs: cordonNoticeMs === undefined ? undefined : reader.integer('cordonNoticeMs', cordonNoticeMs, 1),
+    logger: loggerOf(options.logger),
     clock: options.clock ?? systemClock,
   })
 }

@@ -18,9 +18,13 @@ export interface MemoryBackend extends Backend {
   servers(of?: { readonly build: RefLike }): readonly MemoryServer[]
   /** Makes the next `create` of a new server reject with this error and start nothing. Each call adds one failure. */
   failNextCreate(error: Error): void
+  /** Reports the nodes that are due for maintenance, with the wall time in ms at which it begins. Default: none. */
+  reportMaintenance(nodes: ReadonlyMap<string, number>): void
 }
 
 /**
+ * Works on the system clock as it is, or on the clock of a test. Its timers do not keep the process from exiting.
+ *
  * Servers keep running when the fleet closes, as with every backend: a second `createFleet` with the same backend and store
  * finds them. `close` only ends the watches. Throws `invalid`, naming the invalid option.
  */
@@ -29,10 +33,15 @@ export function memoryBackend(options: MemoryBackendOptions = {}): MemoryBackend
   const { clock, createLatencyMs } = resolved
   const listeners = new DeferredListeners()
   const servers = new MemoryServers(resolved, listeners)
+  let maintenance: ReadonlyMap<string, number> = new Map()
 
   return {
     name: 'memory',
-    capabilities: Object.freeze({ template: 'pod', agent: false }),
+    capabilities: Object.freeze({
+      template: 'pod',
+      agent: false,
+      regularHeartbeats: clock !== undefined && resolved.heartbeatIntervalMs !== 0,
+    }),
     defaultStore: Object.freeze({ kind: 'memory' }),
 
     async create(spec, { signal } = {}) {
@@ -58,6 +67,7 @@ export function memoryBackend(options: MemoryBackendOptions = {}): MemoryBackend
     watch(listener) {
       const remove = listeners.add(listener)
       for (const server of servers.all()) server.onListenerAdded()
+      listeners.notifyAll((one) => one.maintenance?.(maintenance))
       return remove
     },
 
@@ -68,5 +78,9 @@ export function memoryBackend(options: MemoryBackendOptions = {}): MemoryBackend
     server: (ref) => servers.get(ref),
     servers: (of) => (of ? servers.ofBuild(of.build) : servers.all()),
     failNextCreate: (error) => servers.failNextCreate(error),
+    reportMaintenance(nodes) {
+      maintenance = new Map(nodes)
+      listeners.notifyAll((listener) => listener.maintenance?.(maintenance))
+    },
   }
 }

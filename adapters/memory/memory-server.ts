@@ -17,6 +17,8 @@ export interface MemoryServer {
   readonly health: Heartbeat['health']
   /** The connected players sent in heartbeats. */
   readonly connected: readonly string[]
+  /** Whether the server has received its termination signal. */
+  readonly isSignalled: boolean
   /** The session that the server has received. */
   readonly session: SessionConfig | undefined
   /** The fleet's answer to the last heartbeat. */

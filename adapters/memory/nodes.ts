@@ -3,6 +3,7 @@ import { FleetError } from '../../src/contracts/errors.js'
 import type { PortRange } from '../../src/rules/model/ports.js'
 import type { PortPair } from '../../src/rules/model/resources.js'
 import { PortRotation } from '../shared/port-rotation.js'
+import { counted } from '../../src/rules/model/counted.js'
 
 /** A server's node and ports, held until they are released. */
 export interface Placement {
@@ -51,7 +52,7 @@ export class Nodes {
       const count = portsToExpose.length
       throw new FleetError(
         'ports-exhausted',
-        `no node has ${count} free public ports in ${first}-${last}; use a wider portRange`,
+        `no node has ${counted(count, 'free public port')} in ${first}-${last}; use a wider portRange`,
       )
     }
     return placementOn(

@@ -1,14 +1,27 @@
 /** The options of the memory backend: defaults and validation. */
 import type { InstanceSpec } from '../../src/contracts/backend.js'
-import type { Clock } from '../../src/contracts/clock.js'
+import { backgroundClock, type Clock, systemClock } from '../../src/contracts/clock.js'
 import { FleetError } from '../../src/contracts/errors.js'
+import {
+  aClock,
+  aNumber,
+  anything,
+  checkOptions,
+  type OptionTypes,
+  strings,
+} from '../../src/contracts/option-checks.js'
 import { defaultPortRange, type PortRange } from '../../src/rules/model/ports.js'
 import { shown } from '../../src/rules/validation/problem.js'
+import { OptionReader } from '../shared/option-reader.js'
 
 /** How a server behaves when the test does not control it. */
 export interface ServerScript {
   /** If false, the server becomes ready only when the test calls `server.ready()`. Default true. */
   readonly autoReady?: boolean
+  /** How long the server remains `pending`; Infinity: until it is destroyed. Default: `startLatencyMs`. Requires a clock. */
+  readonly startsAfterMs?: number
+  /** The reason that the instance gives while it is `pending`. Default: `starting`. */
+  readonly pendingReason?: string
   /** The server exits with this code, as soon as it is running or `exitsAfterMs` later. */
   readonly exitsWith?: number
   /** Delay before the server exits. Default 0. Requires a clock. */
@@ -21,9 +34,9 @@ export interface ServerScript {
 
 export interface MemoryBackendOptions {
   /**
-   * The fleet's clock: a `virtualClock` or `systemClock`. Without a clock, delays are zero, and servers send heartbeats only
-   * when they become ready and when a test reads their session. The fleet treats such servers as crashed after
-   * `limits.silenceMs`, so longer tests need a clock.
+   * The fleet's clock: a `virtualClock` or `systemClock`. Without a clock, nothing takes time except the intervals between
+   * heartbeats, which pass in real time. A fleet on a `virtualClock` must pass it here, too: otherwise it treats the servers as
+   * crashed once its own time has advanced by `limits.silenceMs`.
    */
   readonly clock?: Clock
   /**
@@ -37,56 +50,78 @@ export interface MemoryBackendOptions {
   readonly startLatencyMs?: number
   /** How long a running server remains Initializing. Default 0. */
   readonly readyAfterMs?: number
-  /**
-   * Servers' heartbeat interval; 0 disables regular heartbeats. Default: the interval in the fleet's answers. Needs a clock.
-   */
+  /** Servers' heartbeat interval; 0 disables regular heartbeats. Default: the interval in the fleet's answers. */
   readonly heartbeatIntervalMs?: number
   /**
    * Node names. Each node offers all ports in the range and has its own address, starting from 127.0.0.1. Default: one node,
    * `memory`.
    */
   readonly nodes?: readonly string[]
-  /** Range of public ports on each node. Default 10000–12000. */
-  readonly portRange?: PortRange
+  /** Range of public ports on each node, as `{ first, last }` or `10000-12000`. Default 10000–12000. */
+  readonly portRange?: PortRange | string
 }
 
-export type ResolvedServerScript = ServerScript & { readonly autoReady: boolean; readonly exitsAfterMs: number }
+export type ResolvedServerScript = ServerScript & {
+  readonly autoReady: boolean
+  readonly startsAfterMs: number
+  readonly exitsAfterMs: number
+}
 
 export interface ResolvedMemoryOptions {
   readonly clock: Clock | undefined
+  /** Times the heartbeats. */
+  readonly heartbeatClock: Clock
   readonly scriptOf: (spec: InstanceSpec) => ResolvedServerScript
   readonly createLatencyMs: number
-  readonly startLatencyMs: number
   readonly readyAfterMs: number
   readonly heartbeatIntervalMs: number | undefined
   readonly nodes: readonly string[]
   readonly portRange: PortRange
 }
 
-const times = ['createLatencyMs', 'startLatencyMs', 'readyAfterMs', 'heartbeatIntervalMs'] as const
+const optionTypes: OptionTypes<MemoryBackendOptions> = {
+  clock: aClock,
+  script: {
+    must: "must be 'auto', 'manual' or a function",
+    is: (value) => value === 'auto' || value === 'manual' || typeof value === 'function',
+  },
+  createLatencyMs: aNumber,
+  startLatencyMs: aNumber,
+  readyAfterMs: aNumber,
+  heartbeatIntervalMs: aNumber,
+  nodes: strings,
+  portRange: anything,
+}
+const reader = new OptionReader('memoryBackend')
+
+const delays = ['createLatencyMs', 'startLatencyMs', 'readyAfterMs'] as const
 
 /** Throws `invalid`, naming the invalid option. */
 export function resolveMemoryOptions(options: MemoryBackendOptions): ResolvedMemoryOptions {
-  for (const name of times) checkTime(name, options[name] ?? 0, options.clock)
+  checkOptions('memoryBackend', options, optionTypes)
+  const clock = options.clock === systemClock ? backgroundClock : options.clock
+  for (const name of delays) checkTime(name, options[name] ?? 0, clock)
+  checkTime('heartbeatIntervalMs', options.heartbeatIntervalMs ?? 0, backgroundClock)
   const nodes = options.nodes ?? ['memory']
   if (nodes.length === 0 || new Set(nodes).size < nodes.length) {
     throw new FleetError('invalid', `nodes must be one or more distinct names, but is ${shown(nodes)}`)
   }
   const script = options.script ?? 'auto'
   return Object.freeze({
-    clock: options.clock,
+    clock,
+    heartbeatClock: clock ?? backgroundClock,
     scriptOf(spec: InstanceSpec) {
       const own = typeof script === 'function' ? script(spec) : {}
-      const { autoReady = script !== 'manual', exitsAfterMs = 0 } = own
-      checkTime('exitsAfterMs', exitsAfterMs, options.clock)
-      return { ...own, autoReady, exitsAfterMs }
+      const { autoReady = script !== 'manual', startsAfterMs = options.startLatencyMs ?? 0, exitsAfterMs = 0 } = own
+      if (startsAfterMs !== Infinity) checkTime('startsAfterMs', startsAfterMs, clock)
+      checkTime('exitsAfterMs', exitsAfterMs, clock)
+      return { ...own, autoReady, startsAfterMs, exitsAfterMs }
     },
     createLatencyMs: options.createLatencyMs ?? 0,
-    startLatencyMs: options.startLatencyMs ?? 0,
     readyAfterMs: options.readyAfterMs ?? 0,
     heartbeatIntervalMs: options.heartbeatIntervalMs,
     nodes: [...nodes],
-    portRange: options.portRange ?? defaultPortRange,
+    portRange: options.portRange === undefined ? defaultPortRange : reader.portRange(options.portRange),
   })
 }
 

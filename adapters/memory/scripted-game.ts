@@ -1,6 +1,7 @@
 /**
  * The game on a server of the memory backend. Keeps the state that a real SDK keeps, and sends heartbeats to the listener.
  */
+import type { BackendListener } from '../../src/contracts/backend.js'
 import { FleetError } from '../../src/contracts/errors.js'
 import type { GameState, Heartbeat, HeartbeatAnswer, SessionConfig } from '../../src/rules/game/heartbeat.js'
 import { callSafely, type DeferredListeners } from './deferred-listeners.js'
@@ -29,6 +30,7 @@ export class ScriptedGame {
   #isSending = false
   #cancelBeat: () => void = () => {}
   #cancelReady: () => void = () => {}
+  #cancelHold: () => void = () => {}
   /** Why the game is no longer running. */
   #end: FleetError | undefined
 
@@ -86,6 +88,7 @@ export class ScriptedGame {
     this.#health = change.health ?? this.#health
     this.#players = change.players ?? this.#players
     this.#isSending = true
+    this.#cancelHold()
     const answer = listener.heartbeat(sessionHostId, this.#current())
     this.#handle(answer)
     this.#scheduleBeat()
@@ -97,13 +100,18 @@ export class ScriptedGame {
     const { listeners, sessionHostId, isRunning } = this.#deps
     if (!isRunning() || !this.#isSending) return
     const listener = listeners.current
-    if (listener) callSafely(() => this.#handle(listener.heartbeat(sessionHostId, this.#current())))
+    this.#cancelHold()
+    if (listener) {
+      callSafely(() => this.#handle(listener.heartbeat(sessionHostId, this.#current())))
+      this.#awaitSession(listener)
+    }
     this.#scheduleBeat()
   }
 
   silence(): void {
     this.#isSending = false
     this.#cancelBeat()
+    this.#cancelHold()
   }
 
   /** Cancels the pending change to StandingBy, so that the game remains in its current state. */
@@ -114,6 +122,7 @@ export class ScriptedGame {
   stop(end: FleetError): void {
     this.#end = end
     this.#cancelBeat()
+    this.#cancelHold()
     this.#cancelReady()
     if (!this.#session) this.#allocated?.reject(end)
   }
@@ -127,9 +136,19 @@ export class ScriptedGame {
   #scheduleBeat(): void {
     const { options, isRunning } = this.#deps
     this.#cancelBeat()
-    if (!options.clock || options.heartbeatIntervalMs === 0 || !isRunning()) return
+    if (options.heartbeatIntervalMs === 0 || !isRunning()) return
     const ms = options.heartbeatIntervalMs ?? this.#answer?.nextHeartbeatIntervalMs ?? 1000
-    this.#cancelBeat = options.clock.after(ms, () => this.beat())
+    this.#cancelBeat = options.heartbeatClock.after(ms, () => this.beat())
+  }
+
+  /** Without a clock the next heartbeat may be late, so the fleet holds the answer until it has a session for the server. */
+  #awaitSession(listener: BackendListener): void {
+    const { options, script, sessionHostId } = this.#deps
+    if (options.clock || !script.autoReady || this.#state !== 'StandingBy') return
+    const answer = (later: HeartbeatAnswer) => this.#handle(later)
+    callSafely(() => {
+      this.#cancelHold = listener.holdHeartbeat?.(sessionHostId, { waitMs: Infinity, answer }) ?? (() => {})
+    })
   }
 
   #current(): Heartbeat {
@@ -158,7 +177,7 @@ export class ScriptedGame {
     }
   }
 
-  /** Without a clock there are no regular heartbeats, so an idle server receives its session only when a test reads it. */
+  /** Without a clock the next heartbeat may be late, so an idle server also receives its session when a test reads it. */
   #pollSession(): void {
     const { options, script } = this.#deps
     if (!options.clock && script.autoReady && this.#state === 'StandingBy') this.beat()

@@ -39,7 +39,7 @@ export class ScriptedServer implements MemoryServer {
     this.#placement = placement
     this.#deps = deps
     this.#script = options.scriptOf(spec)
-    this.#instance = this.#snapshot('pending', { reason: 'starting' })
+    this.#instance = this.#snapshot('pending', { reason: this.#script.pendingReason ?? 'starting' })
     this.#game = new ScriptedGame({
       ...{ options, listeners, script: this.#script, server: keyOf(spec.ref), sessionHostId: spec.sdk.sessionHostId },
       isRunning: () => this.#phase === 'running',
@@ -69,6 +69,10 @@ export class ScriptedServer implements MemoryServer {
 
   get connected(): readonly string[] {
     return this.#game.players
+  }
+
+  get isSignalled(): boolean {
+    return this.#destroyed !== undefined
   }
 
   get session(): SessionConfig | undefined {
@@ -115,16 +119,17 @@ export class ScriptedServer implements MemoryServer {
 
   /** Must be called once, by the backend. */
   start(): void {
-    const { clock, startLatencyMs } = this.#deps.options
+    const { clock } = this.#deps.options
+    const { startsAfterMs } = this.#script
     if (this.#script.cannotStart !== undefined) this.#end({ reason: this.#script.cannotStart })
-    else if (startLatencyMs === 0) this.#run()
+    else if (startsAfterMs === 0) this.#run()
     else {
       this.#notifyChanged()
-      if (clock) this.#cancelStart = clock.after(startLatencyMs, () => this.#run())
+      if (clock && startsAfterMs < Infinity) this.#cancelStart = clock.after(startsAfterMs, () => this.#run())
     }
   }
 
-  /** Call when a host starts listening. Without a clock no heartbeat is scheduled, so the server sends one immediately. */
+  /** Call when a host starts listening. Without a clock the next heartbeat may be late, so the server sends one immediately. */
   onListenerAdded(): void {
     const { options, listeners } = this.#deps
     if (!options.clock && this.#script.autoReady) listeners.defer(() => this.#game.beat())

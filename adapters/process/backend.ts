@@ -3,37 +3,44 @@
  * memory; no other process may write to the directory.
  */
 import { join } from 'node:path'
-import type {
-  Backend,
-  BackendCapabilities,
-  BackendListener,
-  DefaultStore,
-  DestroyOptions,
-  Instance,
-  InstanceSpec,
-  LogsOptions,
+import {
+  type Backend,
+  type BackendCapabilities,
+  type BackendListener,
+  type DefaultStore,
+  type DestroyOptions,
+  developmentGraceMs,
+  type Instance,
+  type InstanceSpec,
+  type IsolationStatus,
+  type LogsOptions,
 } from '../../src/contracts/backend.js'
 import type { CallOptions } from '../../src/contracts/call-options.js'
 import { FleetError, throwIfAborted } from '../../src/contracts/errors.js'
 import { keyOf, type Ref } from '../../src/rules/model/resources.js'
+import { gameContainerOf } from '../../src/rules/validation/template.js'
 import { BackendLifecycle } from '../shared/lifecycle.js'
 import { checkRef } from '../shared/refs.js'
 import { checkGraceMs, Terminations } from '../shared/terminations.js'
-import { ExitMonitor } from './exit-monitor.js'
-import { InstanceFiles } from './files.js'
-import { Logs } from './logs.js'
+import { ExitMonitor } from './run/exit-monitor.js'
+import { InstanceFiles } from './files/instance-files.js'
+import { GameIsolation } from './isolation/game-isolation.js'
+import { Logs } from './files/logs.js'
 import type { ManagedInstance } from './managed-instance.js'
 import type { ResolvedProcessOptions } from './options.js'
 import { PortPool } from './port-pool.js'
-import { ProcessTermination } from './process-termination.js'
-import { readLog } from './read-log.js'
+import { ProcessTable } from './processes/process-table.js'
+import { ProcessTermination } from './run/process-termination.js'
+import { readLog } from './files/read-log.js'
 import { recoverInstances } from './recovery.js'
+import { checkMemoryLimit } from './run/memory-limit.js'
 import { Starts } from './starts.js'
 
 export class ProcessBackend implements Backend {
   readonly name = 'process'
-  readonly capabilities: BackendCapabilities = Object.freeze({ template: 'process', agent: true })
+  readonly capabilities: BackendCapabilities
   readonly defaultStore: DefaultStore
+  readonly isolation: IsolationStatus
 
   readonly #options: ResolvedProcessOptions
   readonly #lifecycle: BackendLifecycle<void>
@@ -44,13 +51,26 @@ export class ProcessBackend implements Backend {
   readonly #monitor: ExitMonitor
   readonly #starts: Starts
 
-  constructor(options: ResolvedProcessOptions) {
+  readonly #processes: ProcessTable
+  readonly #isolation: GameIsolation
+
+  constructor(options: ResolvedProcessOptions, processes = new ProcessTable()) {
     const { directory, portRange, publicAddress, clock, logger, pollIntervalMs } = options
     const instances = this.#instances
-    const files = new InstanceFiles(directory)
+    const files = new InstanceFiles(directory, logger)
     this.#options = options
     this.#files = files
-    this.defaultStore = Object.freeze({ kind: 'file', directory: join(directory, 'store') })
+    this.#processes = processes
+    const isolation = new GameIsolation(options)
+    this.#isolation = isolation
+    this.isolation = isolation.status()
+    this.capabilities = Object.freeze({
+      template: isolation.limitsMemory ? 'process-memory' : 'process',
+      agent: true,
+      ...(options.development && { development: options.development }),
+    })
+    const store = { kind: 'file', directory: join(directory, 'store') } as const
+    this.defaultStore = Object.freeze(options.development ? { ...store, startsEmpty: true } : store)
     this.#lifecycle = new BackendLifecycle({ backend: this.name, logger, open: () => this.#load() })
     const { listeners } = this.#lifecycle
     this.#logs = new Logs({
@@ -67,7 +87,11 @@ export class ProcessBackend implements Backend {
     this.#monitor = new ExitMonitor({ ...shared, terminations: this.#terminations, pollIntervalMs })
     const ports = new PortPool(portRange, publicAddress, () => this.#heldPorts())
     const { logs, monitor, lifecycle } = { logs: this.#logs, monitor: this.#monitor, lifecycle: this.#lifecycle }
-    this.#starts = new Starts({ options, lifecycle, instances, ports, files, logs, monitor })
+    this.#starts = new Starts({ options, lifecycle, instances, ports, files, logs, monitor, processes, isolation })
+  }
+
+  check({ template }: Pick<InstanceSpec, 'template'>): void {
+    if (this.capabilities.template === 'process-memory') checkMemoryLimit(gameContainerOf(template))
   }
 
   async create(spec: InstanceSpec, { signal }: CallOptions = {}): Promise<Instance> {
@@ -88,21 +112,13 @@ export class ProcessBackend implements Backend {
     const { graceMs, signal } = options
     throwIfAborted(signal)
     checkGraceMs(graceMs)
-    await this.#lifecycle.open()
-    throwIfAborted(signal)
-    const instance = this.#instances.get(keyOf(ref))
-    if (!instance || instance.record.uid !== uid) return
-    const { clock } = this.#options
-    const { listeners } = this.#lifecycle
-    const [instances, starts, files, logs] = [this.#instances, this.#starts, this.#files, this.#logs]
-    const deps = { clock, instances, starts, files, logs, listeners }
-    await this.#terminations.terminate(ref, uid, options, () => new ProcessTermination(instance, graceMs, deps))
+    await this.#lifecycle.begin(() => this.#terminate(ref, uid, options))
   }
 
   async list({ signal }: CallOptions = {}): Promise<readonly Instance[]> {
     throwIfAborted(signal)
     await this.#lifecycle.open()
-    this.#monitor.checkAll()
+    await this.#monitor.checkAll()
     return Array.from(this.#instances.values(), (instance) => instance.toInstance())
   }
 
@@ -122,29 +138,55 @@ export class ProcessBackend implements Backend {
   }
 
   async close(): Promise<void> {
+    if (this.#options.development && !this.#lifecycle.isClosed) await this.#endAll()
     this.#lifecycle.close()
     this.#monitor.close()
+    await this.#lifecycle.settled()
     for (const termination of this.#terminations.inProgress()) termination.close()
-    await Promise.all([this.#lifecycle.settled(), this.#starts.allSettled(), this.#terminations.allSettled()])
+    await Promise.all([this.#starts.allSettled(), this.#terminations.allSettled()])
     await Promise.all(Array.from(this.#instances.values(), (instance) => instance.saved()))
     await this.#logs.close()
   }
 
+  async #terminate(ref: Ref, uid: string, options: DestroyOptions): Promise<void> {
+    throwIfAborted(options.signal)
+    const instance = this.#instances.get(keyOf(ref))
+    if (!instance || instance.record.uid !== uid) return
+    const { clock, logger } = this.#options
+    const { listeners } = this.#lifecycle
+    const [instances, starts, files, logs] = [this.#instances, this.#starts, this.#files, this.#logs]
+    const deps = { clock, instances, starts, files, logs, listeners, logger }
+    const graceMs = this.#options.development ? Math.min(options.graceMs, developmentGraceMs) : options.graceMs
+    const begin = () => new ProcessTermination(instance, graceMs, deps)
+    await this.#terminations.terminate(ref, uid, { ...options, graceMs }, begin)
+  }
+
+  /** Games whose start is in progress end with this process. */
+  async #endAll(): Promise<void> {
+    const running = [...this.#instances.values()]
+    const options = { graceMs: developmentGraceMs }
+    await Promise.allSettled(running.map(({ ref, record }) => this.#terminate(ref, record.uid, options)))
+  }
+
   async #load(): Promise<void> {
     const { clock, logger } = this.#options
-    const files = this.#files
+    const [files, processes] = [this.#files, this.#processes]
     try {
-      await files.open()
-      for (const instance of await recoverInstances({ files, clock, logger })) {
+      await files.open(this.#isolation.needsPassage)
+      await files.emptyTrash()
+      for (const instance of await recoverInstances({ files, processes, clock, logger })) {
         this.#instances.set(instance.key, instance)
-        this.#monitor.check(instance)
+        if (!this.#options.development) this.#monitor.check(instance)
       }
     } catch (error) {
       throw files.failure(error)
     }
+    // The system may have ended their supervisors as well, so some may still run.
+    if (this.#options.development) await this.#endAll()
     this.#logs.watch()
     this.#logs.sweep()
     this.#monitor.poll()
+    void this.#monitor.sample()
   }
 
   *#heldPorts(): Generator<number> {

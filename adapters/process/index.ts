@@ -5,8 +5,10 @@ import { ProcessBackend } from './backend.js'
 import { type ProcessBackendOptions, resolveProcessOptions } from './options.js'
 
 export type { PortRange } from '../../src/rules/model/ports.js'
-export { inheritedVariables } from './environment.js'
-export type { ProcessBackendOptions } from './options.js'
+export { isolationsHere } from './isolation/available.js'
+export { limitsHere } from './isolation/cgroups.js'
+export { inheritedVariables } from './run/environment.js'
+export type { GameLimits, ProcessBackendOptions, RunAs } from './options.js'
 
 /**
  * Runs each game server as a child process, using the command, arguments, environment and working directory of the template's
@@ -15,7 +17,8 @@ export type { ProcessBackendOptions } from './options.js'
  * A server runs until the template's program exits; any processes left in its process group are then killed. `$(NAME)` in
  * command, arguments and values is expanded as in Kubernetes, including `PORT_<containerPort>`; `$$` becomes a single `$`.
  *
- * Throws `invalid` for an invalid option, naming it, and on Windows, which has no process groups. The first call opens the
+ * Throws `invalid` for an invalid option, naming it, for an `isolation`, `runAs` or `limits` that this machine cannot provide,
+ * naming what is missing, and on Windows, which has no process groups. The first call opens the
  * directory and rejects with `directory-unusable` if it is not writable.
  */
 export function processBackend(options: ProcessBackendOptions = {}): Backend {

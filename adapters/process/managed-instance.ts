@@ -2,9 +2,9 @@
 import type { Instance } from '../../src/contracts/backend.js'
 import type { Logger } from '../../src/contracts/logger.js'
 import { keyOf, type Ref } from '../../src/rules/model/resources.js'
-import type { InstanceFiles } from './files.js'
-import type { GameProcess } from './game-process.js'
-import type { InstanceRecord } from './record.js'
+import type { InstanceFiles } from './files/instance-files.js'
+import type { GameProcess } from './run/game-process.js'
+import type { InstanceRecord } from './files/record.js'
 
 export class ManagedInstance {
   record: InstanceRecord
@@ -33,8 +33,8 @@ export class ManagedInstance {
   }
 
   toInstance(): Instance {
-    const { ref, uid, address, node, ports, exit } = this.record
-    const base = { ref, uid, address, node, ports }
+    const { ref, uid, address, node, ports, exit, origin } = this.record
+    const base = { ref, uid, address, node, ports, ...(origin && { origin }) }
     if (exit) {
       const { code, reason } = exit
       return { ...base, phase: 'exited', reason, ...(code === undefined ? {} : { exitCode: code }) }
@@ -48,7 +48,7 @@ export class ManagedInstance {
   save(files: InstanceFiles, logger: Logger): void {
     this.#saved = this.#saved
       .then(() => files.writeRecord(this.record))
-      .catch((error: unknown) => logger.warn({ err: error, ref: this.ref }, 'writing an instance record failed'))
+      .catch((error: unknown) => logger.warn({ err: error, ref: this.ref }, 'cannot write an instance record'))
   }
 
   /** Resolves once all writes so far have succeeded or failed. Never rejects. */

@@ -1,19 +1,24 @@
 /**
- * Recovers an earlier host's instances from the files it left on disk. Kills processes only if they carry the mark of a run
- * whose record is lost.
+ * Recovers an earlier host's instances from the files it left on disk and from the marks of running games. A game whose files are
+ * lost, damaged, or older than the game is recovered from its mark. Ends no process, except those of an instance whose game was
+ * never started.
  */
 import type { Clock } from '../../src/contracts/clock.js'
 import type { Logger } from '../../src/contracts/logger.js'
 import { identityOf, type ProcessIdentity } from '../../src/platform/process-identity.js'
-import type { FoundInstance, InstanceFiles } from './files.js'
-import { GameProcess } from './game-process.js'
+import { dottedName } from '../shared/refs.js'
+import type { FoundInstance, InstanceFiles } from './files/instance-files.js'
+import { GameProcess } from './run/game-process.js'
 import { ManagedInstance } from './managed-instance.js'
-import { carriesMark, markedMembers, signalProcess } from './process-group.js'
-import type { InstanceRecord } from './record.js'
-import { cancelStart, readSupervisorPid } from './supervisor.js'
+import { findMarkedRuns, type MarkedRun } from './processes/marked-runs.js'
+import { carriesMark } from './processes/process-group.js'
+import type { ProcessSnapshot, ProcessTable } from './processes/process-table.js'
+import type { InstanceRecord } from './files/record.js'
+import { cancelStart, readSupervisorPid } from './run/supervisor.js'
 
 export interface RecoveryDependencies {
   readonly files: InstanceFiles
+  readonly processes: ProcessTable
   readonly clock: Clock
   readonly logger: Logger
 }
@@ -21,31 +26,75 @@ export interface RecoveryDependencies {
 /** Rejects if the disk or the processes cannot be read; the caller may try again. */
 export async function recoverInstances(deps: RecoveryDependencies): Promise<readonly ManagedInstance[]> {
   const instances: ManagedInstance[] = []
+  const snapshot = await deps.processes.snapshot()
+  const runs = new Map(findMarkedRuns(snapshot, deps.files.instances))
   for (const found of deps.files.find()) {
-    const instance = found.record && found.record !== 'unreadable' ? recover(found.record, deps) : undefined
-    if (!instance) {
-      await discard(found, deps)
-      continue
-    }
-    if (instance.record !== found.record) await deps.files.writeRecord(instance.record)
+    const run = runs.get(found.name)
+    runs.delete(found.name)
+    const isOfRun = run !== undefined && !describes(found, run)
+    const instance = isOfRun ? await recoverRun(run, deps) : recoverFound(found, run, deps)
+    if (!instance) await discard(found, snapshot, deps)
+    else if (instance.record !== found.record) await save(instance, deps)
+    if (instance) instances.push(instance)
+  }
+  for (const run of runs.values()) {
+    const instance = await recoverRun(run, deps)
+    await save(instance, deps)
     instances.push(instance)
   }
   return instances
 }
 
+/** True if the record on disk is that of the run, and not one of an earlier run. */
+function describes({ record }: FoundInstance, run: MarkedRun): boolean {
+  return record !== undefined && record !== 'unreadable' && record.nonce === run.record.nonce
+}
+
+function recoverFound(
+  { record }: FoundInstance,
+  run: MarkedRun | undefined,
+  deps: RecoveryDependencies,
+): ManagedInstance | undefined {
+  return record === undefined || record === 'unreadable' ? undefined : recover(record, run, deps)
+}
+
+/** Recovers an instance without a record of its own, and creates the files that its supervisor writes to. */
+async function recoverRun(run: MarkedRun, deps: RecoveryDependencies): Promise<ManagedInstance> {
+  const { files, processes, clock, logger } = deps
+  const { record, group, leader } = run
+  logger.warn({ server: dottedName(record.ref) }, 'instance recovered from its process: its record was lost or damaged')
+  try {
+    await files.restore(record.ref, record.nonce, group)
+  } catch (error) {
+    logger.warn({ err: error, server: dottedName(record.ref) }, 'cannot restore the files of an instance')
+  }
+  const { ref, nonce } = record
+  const options = { runDirectory: files.runDirectory(ref, nonce), mark: nonce, logPath: files.logOf(ref), group }
+  const system = { processes, clock, uid: record.uidOfGame, sandboxed: record.sandboxed }
+  const process = leader ? { process: leader } : {}
+  return new ManagedInstance(
+    { ...record, ...process },
+    new GameProcess({ ...options, ...system, ...(leader && { leader }) }),
+  )
+}
+
 /** Returns undefined if the game was never started and can no longer be started. */
-function recover(record: InstanceRecord, { files, clock }: RecoveryDependencies): ManagedInstance | undefined {
+function recover(
+  record: InstanceRecord,
+  run: MarkedRun | undefined,
+  { files, processes, clock }: RecoveryDependencies,
+): ManagedInstance | undefined {
   const { ref, nonce, process } = record
   // The command could not be run; the record contains the exit.
   if (nonce === undefined) return new ManagedInstance(record)
   const runDirectory = files.runDirectory(ref, nonce)
-  let leader = process
+  let leader = run?.leader ?? process
   if (!leader) {
     // The host was killed shortly before or after starting the process.
-    if (cancelStart(runDirectory)) return undefined
+    if (cancelStart(runDirectory) && !run) return undefined
     leader = supervisorOf(readSupervisorPid(runDirectory), nonce)
   }
-  const group = leader?.pid ?? readSupervisorPid(runDirectory)
+  const group = leader?.pid ?? run?.group ?? readSupervisorPid(runDirectory)
   // No process id was written, so the supervisor has not started anything.
   if (group === undefined) return undefined
   const game = new GameProcess({
@@ -53,10 +102,16 @@ function recover(record: InstanceRecord, { files, clock }: RecoveryDependencies)
     mark: nonce,
     logPath: files.logOf(ref),
     group,
+    uid: record.uidOfGame,
+    sandboxed: record.sandboxed,
+    processes,
     clock,
     ...(leader ? { leader } : {}),
   })
-  return new ManagedInstance(leader ? { ...record, process: leader } : record, game)
+  if (!leader || (leader.pid === process?.pid && leader.startedAt === process.startedAt)) {
+    return new ManagedInstance(record, game)
+  }
+  return new ManagedInstance({ ...record, process: leader }, game)
 }
 
 /** Returns the supervisor that wrote this process id, unless the id now belongs to an unrelated process. */
@@ -66,23 +121,36 @@ function supervisorOf(pid: number | undefined, mark: string): ProcessIdentity | 
   return identity && carriesMark(pid, mark) ? identity : undefined
 }
 
-async function discard(found: FoundInstance, { files, logger }: RecoveryDependencies): Promise<void> {
+/** The record is written again when it changes, so a full disk does not keep the host from starting. */
+async function save(instance: ManagedInstance, { files, logger }: RecoveryDependencies): Promise<void> {
+  instance.save(files, logger)
+  await instance.saved()
+}
+
+async function discard(
+  found: FoundInstance,
+  snapshot: ProcessSnapshot,
+  { files, logger }: RecoveryDependencies,
+): Promise<void> {
   const { directory } = found
+  const running = found.nonces.flatMap((nonce) => membersOf(snapshot, `${directory}/run-${nonce}`, nonce))
+  if (running.length > 0) {
+    const pids = running.map(({ pid }) => pid)
+    logger.error(
+      { directory, pids },
+      'instance not managed: its record is unreadable and its processes do not tell what they are; end them and restart',
+    )
+    return
+  }
   if (found.record === 'unreadable') {
-    logger.warn({ directory }, 'instance record is unreadable; killing its processes and removing its files')
+    logger.warn({ directory }, 'instance record is unreadable and its game has ended; removing its files')
   } else {
     logger.debug({ directory }, 'removing an instance whose creation or removal was interrupted')
   }
-  try {
-    for (const nonce of found.nonces) killRun(`${directory}/run-${nonce}`, nonce)
-    await files.discard(found)
-  } catch (error) {
-    logger.warn({ err: error, directory }, 'removing an instance without record failed')
-  }
+  await files.discard(found)
 }
 
-function killRun(runDirectory: string, mark: string): void {
+function membersOf(snapshot: ProcessSnapshot, runDirectory: string, mark: string): readonly ProcessIdentity[] {
   const group = readSupervisorPid(runDirectory)
-  if (group === undefined) return
-  for (const member of markedMembers(group, mark)) signalProcess(member, 'SIGKILL')
+  return group === undefined ? [] : snapshot.membersOf({ mark, group })
 }

@@ -4,16 +4,20 @@
 import { randomBytes } from 'node:crypto'
 import type { Instance, InstanceSpec } from '../../src/contracts/backend.js'
 import { throwIfAborted } from '../../src/contracts/errors.js'
+import { lowestFreeNumber } from '../../src/rules/game/instance-number.js'
 import { InFlight } from '../shared/in-flight.js'
 import type { BackendLifecycle } from '../shared/lifecycle.js'
-import type { ExitMonitor } from './exit-monitor.js'
-import type { InstanceFiles } from './files.js'
-import { prepareLaunch } from './game-launch.js'
-import type { Logs } from './logs.js'
+import type { ExitMonitor } from './run/exit-monitor.js'
+import type { InstanceFiles } from './files/instance-files.js'
+import { prepareLaunch } from './run/game-launch.js'
+import type { GameIsolation } from './isolation/game-isolation.js'
+import type { GameUser } from './isolation/users.js'
+import type { Logs } from './files/logs.js'
 import { ManagedInstance } from './managed-instance.js'
 import type { ResolvedProcessOptions } from './options.js'
 import type { PortPool } from './port-pool.js'
-import type { Exit } from './record.js'
+import type { ProcessTable } from './processes/process-table.js'
+import type { Exit } from './files/record.js'
 
 export interface StartsDependencies {
   readonly options: ResolvedProcessOptions
@@ -23,6 +27,14 @@ export interface StartsDependencies {
   readonly files: InstanceFiles
   readonly logs: Logs
   readonly monitor: ExitMonitor
+  readonly processes: ProcessTable
+  readonly isolation: GameIsolation
+}
+
+interface Run {
+  readonly spec: InstanceSpec
+  readonly nonce: string
+  readonly user: GameUser | undefined
 }
 
 export class Starts {
@@ -55,25 +67,32 @@ export class Starts {
     const { node, publicAddress: address } = this.#deps.options
     // Does not use the clock's random bytes, which may repeat in tests: the nonce identifies real processes.
     const nonce = randomBytes(16).toString('hex')
-    const instance = new ManagedInstance({ version: 1, ref, uid, address, node, ports: [], nonce })
+    // Taken before the first await, so that concurrent starts get different numbers.
+    const instanceNumber = lowestFreeNumber(this.#heldNumbers())
+    const { namespace, name, uid: buildUid } = spec.build
+    const origin = { build: { namespace, name, uid: buildUid }, sessionHostId: spec.sdk.sessionHostId }
+    const user = this.#deps.isolation.userOfNext(new Set(this.#heldUsers()))
+    const own = {
+      ...(user?.own === true && { uidOfGame: user.uid }),
+      ...(this.#deps.isolation.isSandboxed && { sandboxed: true }),
+    }
+    const record = { version: 1, ref, uid, address, node, instanceNumber, ports: [], nonce, ...own, origin } as const
+    const instance = new ManagedInstance(record)
     const { key } = instance
     this.#deps.instances.set(key, instance)
-    return this.#inFlight.start(key, instance, () => this.#run(instance, { ref, uid, ...spec }, nonce, signal))
+    const run = { spec: { ref, uid, ...spec }, nonce, user }
+    return this.#inFlight.start(key, instance, () => this.#run(instance, run, signal))
   }
 
-  async #run(
-    instance: ManagedInstance,
-    spec: InstanceSpec,
-    nonce: string,
-    signal: AbortSignal | undefined,
-  ): Promise<Instance> {
+  async #run(instance: ManagedInstance, run: Run, signal: AbortSignal | undefined): Promise<Instance> {
+    const { spec, nonce, user } = run
     const { lifecycle, ports, files, logs, options } = this.#deps
     try {
       await ports.take(spec.portsToExpose.length, instance.heldPorts)
       const pairs = spec.portsToExpose.map((container, i) => ({ container, public: instance.heldPorts[i] ?? 0 }))
       instance.record = { ...instance.record, ports: pairs }
-      await files.prepare(instance.ref, nonce)
-      const launch = await this.#prepare(instance, spec, nonce)
+      await files.prepare(instance.ref, nonce, { user, ownsFolders: this.#deps.isolation.ownsFolders })
+      const launch = await this.#prepare(instance, run)
       if (!launch.ok) return await this.#reject(instance, launch.rejected)
       // Written before the process starts, so that the next host knows that a process may exist.
       await files.writeRecord(instance.record)
@@ -89,14 +108,16 @@ export class Starts {
     if (instance.process.leader) instance.record = { ...instance.record, process: instance.process.leader }
     instance.save(files, options.logger)
     logs.watch()
+    this.#deps.monitor.poll()
+    void this.#deps.monitor.sample()
     return this.#notify(instance)
   }
 
-  #prepare(instance: ManagedInstance, spec: InstanceSpec, nonce: string) {
-    const { files, monitor, options } = this.#deps
-    const { inheritEnv, clock } = options
+  #prepare(instance: ManagedInstance, run: Run) {
+    const { files, monitor, options, processes, isolation } = this.#deps
+    const { clock } = options
     const onExit = () => monitor.check(instance)
-    return prepareLaunch({ spec, record: instance.record, nonce, files, inheritEnv, clock, onExit })
+    return prepareLaunch({ ...run, record: instance.record, files, options, isolation, processes, clock, onExit })
   }
 
   /** Keeps an instance that cannot run, so that its reason can be read, but releases its ports. */
@@ -109,12 +130,17 @@ export class Starts {
   }
 
   async #discard(instance: ManagedInstance): Promise<void> {
-    const { files, instances, options } = this.#deps
-    await files.remove(instance.ref).catch((error: unknown) => {
-      // The next host will find that the game was never started, and remove the files.
-      options.logger.warn({ err: error, ref: instance.ref }, 'removing the files of a failed start failed')
-    })
+    const { files, instances } = this.#deps
+    await files.remove(instance.ref)
     instances.delete(instance.key)
+  }
+
+  *#heldNumbers(): Generator<number> {
+    for (const { record } of this.#deps.instances.values()) yield record.instanceNumber
+  }
+
+  *#heldUsers(): Generator<number> {
+    for (const { record } of this.#deps.instances.values()) if (record.uidOfGame !== undefined) yield record.uidOfGame
   }
 
   #notify(instance: ManagedInstance): Instance {

@@ -69,6 +69,10 @@ export class Creations<C extends Creation> {
     this.#listeners.notifyAll((listener) => listener.gone(ref, uid))
   }
 
+  inProgress(): readonly C[] {
+    return this.#inFlight.operations()
+  }
+
   *heldPorts(): Generator<number> {
     for (const creation of this.#inFlight.operations()) yield* creation.ports
   }

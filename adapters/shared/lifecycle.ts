@@ -16,6 +16,7 @@ export class BackendLifecycle<Opened> {
   readonly listeners: Listeners
   readonly #deps: BackendLifecycleDependencies<Opened>
   #opening: Promise<Opened> | undefined
+  readonly #beginning = new Set<Promise<unknown>>()
   #closed = false
 
   constructor(deps: BackendLifecycleDependencies<Opened>) {
@@ -45,6 +46,21 @@ export class BackendLifecycle<Opened> {
     return opened
   }
 
+  /**
+   * Calls `work` once the backend is open, even if it is closed in the meantime. `settled` waits until `work` has been called,
+   * but not for its result.
+   */
+  async begin<T>(work: (opened: Opened) => Promise<T>): Promise<T> {
+    this.throwIfClosed()
+    const opening = this.open()
+    // If the backend is closed while it opens, `open` rejects, but what it has opened can still be used.
+    const begun = opening.catch(() => this.#opening ?? opening).then((opened) => ({ result: work(opened) }))
+    const settled = begun.catch(() => {})
+    this.#beginning.add(settled)
+    void settled.then(() => this.#beginning.delete(settled))
+    return (await begun).result
+  }
+
   /** Adds a listener, which receives a `resync` as soon as the backend is open. Returns a function that removes it. */
   watch(listener: BackendListener): () => void {
     if (this.#closed) return () => {}
@@ -54,7 +70,7 @@ export class BackendLifecycle<Opened> {
       () => this.listeners.notify(listener, (opened) => opened.resync()),
       (error: unknown) => {
         if (this.#closed) return
-        logger.warn({ err: error, backend }, 'cannot watch instances yet; the next call tries again')
+        logger.warn({ err: error, backend }, 'cannot watch instances; will retry with the next call')
       },
     )
     return remove
@@ -66,9 +82,9 @@ export class BackendLifecycle<Opened> {
     this.listeners.clear()
   }
 
-  /** Resolves once any opening in progress has succeeded or failed. Never rejects. */
+  /** Resolves once any opening in progress has succeeded or failed, and calls of `begin` have begun. Never rejects. */
   async settled(): Promise<void> {
-    await Promise.allSettled([this.#opening])
+    await Promise.allSettled([this.#opening, ...this.#beginning])
   }
 }
 

@@ -4,6 +4,7 @@
  */
 import { isIP } from 'node:net'
 import { FleetError } from '../../src/contracts/errors.js'
+import { checkNames } from '../../src/contracts/option-checks.js'
 import { isPort, type PortRange, readPortRange } from '../../src/rules/model/ports.js'
 import { isObject, shown } from '../../src/rules/validation/problem.js'
 
@@ -14,10 +15,13 @@ export class OptionReader {
   constructor(readonly owner: string) {}
 
   rejectUnknown(options: object, known: readonly string[]): void {
-    for (const name of Object.keys(options)) {
-      if (known.includes(name)) continue
-      throw new FleetError('invalid', `${this.owner}: unknown option ${name}; known options: ${known.join(', ')}`)
+    if ('development' in options && !known.includes('development')) {
+      throw new FleetError(
+        'invalid',
+        `${this.owner}: development is an option of processBackend, whose servers can end with the host`,
+      )
     }
+    checkNames(this.owner, options, known)
   }
 
   string(name: string, value: unknown, fallback: string): string {

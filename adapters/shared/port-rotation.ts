@@ -40,18 +40,20 @@ export class PortRotation {
 
 const foreignMs = 60_000
 
-/** Ports found to be in use outside the fleet; each one is avoided for a minute. */
+/** Ports found to be in use outside the fleet; each one is avoided for a while, by default a minute. */
 export class ForeignPorts {
   readonly #clock: Clock
+  readonly #avoidMs: number
   /** Elapsed ms until which each port is avoided, by port. */
   readonly #until = new Map<number, number>()
 
-  constructor(clock: Clock) {
+  constructor(clock: Clock, avoidMs = foreignMs) {
     this.#clock = clock
+    this.#avoidMs = avoidMs
   }
 
   mark(ports: readonly number[]): void {
-    for (const port of ports) this.#until.set(port, this.#clock.elapsed() + foreignMs)
+    for (const port of ports) this.#until.set(port, this.#clock.elapsed() + this.#avoidMs)
   }
 
   current(): ReadonlySet<number> {

@@ -60,6 +60,7 @@ function onConnection(socket) {
   // A client that closes its side without sending a line also gets an answer.
   const greeting = setTimeout(reply, 250)
   const lines = createInterface({ input: socket })
+  lines.on('error', () => {}) // the socket's errors, once more
   lines.on('line', (line) => {
     clearTimeout(greeting)
     const [verb, name] = read(line)
@@ -76,7 +77,7 @@ function onConnection(socket) {
 
 /** @param {Buffer} datagram @param {import('node:dgram').RemoteInfo} from */
 function onDatagram(datagram, from) {
-  const send = (/** @type {string} */ text) => udp.send(`${text}\n`, from.port, from.address)
+  const send = (/** @type {string} */ text) => udp.send(`${text}\n`, from.port, from.address, () => {}) // may fit no datagram
   const [verb, name] = read(datagram.toString())
   const id = `udp ${name}`
   if (verb === 'hello' && name) join(id, { name, send, timeout: setTimeout(() => leave(id), udpTimeoutMs) })

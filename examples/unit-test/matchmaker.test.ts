@@ -20,10 +20,9 @@ describe('the matchmaker', () => {
     clock = virtualClock()
     backend = memoryBackend({ clock, readyAfterMs: 3_000 })
     fleet = await createFleet({ backend, clock })
-    const template = { spec: { containers: [{ name: 'game', command: ['./arena'] }] } }
     await fleet.builds.create({
       metadata: { name: 'arena' },
-      spec: { buildID: 'arena-1.0', standingBy: 1, max: 2, portsToExpose: [7777], template },
+      spec: { buildID: 'arena-1.0', standingBy: 1, max: 2, run: { command: ['./arena'], ports: [{ port: 7777 }] } },
     })
     await clock.until(async () => (await fleet.builds.get('arena')).status.currentStandingBy === 1)
     matchmaker = new Matchmaker({ fleet, buildID: 'arena-1.0', playersPerMatch: 2 })

@@ -52,8 +52,8 @@ export class Matchmaker {
     const { fleet, buildID } = this.#options
     try {
       const request = { buildID, sessionID: randomUUID(), initialPlayers: players }
-      const { IPV4Address, Ports } = await fleet.allocate(request, { waitMs: 10_000 })
-      return { address: IPV4Address, port: Number(Ports.split(':')[1]), players }
+      const server = await fleet.allocate(request, { waitMs: 10_000 })
+      return { address: server.address, port: server.port(), players }
     } catch (error) {
       if (FleetError.is(error, 'none-standing-by') || FleetError.is(error, 'max-reached')) {
         throw new ServersBusy('all servers are in use, please try again', { cause: error })

@@ -1,15 +1,17 @@
 /** The body of a heartbeat answer, in the exact format that game server SDKs expect. Pure. */
 import type { HeartbeatAnswer, SessionConfig } from '../rules/game/heartbeat.js'
+import type { MaintenanceNotice } from '../rules/game/maintenance-notice.js'
 
 /**
  * Returns ASCII JSON without absent fields. Unreal's SDK drops an answer whose number of characters differs from its
  * `Content-Length`, so non-ASCII characters are escaped and each character is one byte.
  */
 export function answerText(answer: HeartbeatAnswer): string {
-  const { operation, nextHeartbeatIntervalMs, sessionConfig } = answer
-  return sessionConfig === undefined
-    ? `{"operation":"${operation}","nextHeartbeatIntervalMs":${nextHeartbeatIntervalMs}}`
-    : `{"operation":"${operation}","nextHeartbeatIntervalMs":${nextHeartbeatIntervalMs},"sessionConfig":${sessionText(sessionConfig)}}`
+  const { operation, nextHeartbeatIntervalMs, sessionConfig, maintenance } = answer
+  let text = `{"operation":"${operation}","nextHeartbeatIntervalMs":${nextHeartbeatIntervalMs}`
+  if (sessionConfig !== undefined) text += `,"sessionConfig":${sessionText(sessionConfig)}`
+  if (maintenance !== undefined) text += `,${maintenanceText(maintenance)}`
+  return `${text}}`
 }
 
 /**
@@ -20,10 +22,22 @@ const sessionTexts = new WeakMap<SessionConfig, string>()
 function sessionText(session: SessionConfig): string {
   let text = sessionTexts.get(session)
   if (text === undefined) {
-    const { sessionId, sessionCookie, initialPlayers, metadata } = session
+    const { sessionId, sessionCookie, initialPlayers } = session
     // JSON.stringify omits `sessionCookie` if it is undefined.
-    text = ascii(JSON.stringify({ sessionId, sessionCookie, initialPlayers, metadata }))
+    text = ascii(JSON.stringify({ sessionId, sessionCookie, initialPlayers }))
     sessionTexts.set(session, text)
+  }
+  return text
+}
+
+/** Caches the fields of a notice, since every answer repeats them while the maintenance is announced. */
+const maintenanceTexts = new WeakMap<MaintenanceNotice, string>()
+
+function maintenanceText(notice: MaintenanceNotice): string {
+  let text = maintenanceTexts.get(notice)
+  if (text === undefined) {
+    text = ascii(JSON.stringify(notice).slice(1, -1))
+    maintenanceTexts.set(notice, text)
   }
   return text
 }

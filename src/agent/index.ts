@@ -1,9 +1,4 @@
 /** The agent: the HTTP endpoint to which game servers send heartbeats. */
-export {
-  agentListener,
-  type AgentListenerOptions,
-  type AgentOperation,
-  type HeartbeatTarget,
-  maxHeartbeatBytes,
-} from './listener.js'
+export { maxHeartbeatBytes } from './bodies.js'
+export { agentListener, type AgentListenerOptions, type AgentOperation, type HeartbeatTarget } from './listener.js'
 export { type Agent, defaultAgentHost, defaultAgentPort, startAgent, type StartAgentOptions } from './start.js'

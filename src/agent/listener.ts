@@ -1,19 +1,35 @@
 /**
  * The endpoint for game servers: implements the calls in the PlayFab GSDK protocol. Uses plain `node:http` and does constant
- * work per call, since every game server calls once a second. Needs only one function from the fleet.
+ * work per call, since every game server calls once a second. Needs only three functions from the fleet.
  *
  * Temporary failures are answered with 200, since some SDKs stop permanently after a few errors.
  */
 import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http'
 import { messageOf } from '../contracts/errors.js'
-import { type Logger, silentLogger } from '../contracts/logger.js'
+import type { Logger } from '../contracts/logger.js'
+import { loggerOf } from '../contracts/stderr-logger.js'
+import { aFunction, aLogger, checkOptions } from '../contracts/option-checks.js'
 import { discardRest } from '../platform/http-server.js'
-import { type Heartbeat, type HeartbeatAnswer, readHeartbeat } from '../rules/game/heartbeat.js'
+import {
+  type Heartbeat,
+  type HeartbeatAnswer,
+  type HeartbeatHold,
+  heartbeatStart,
+  readHeartbeat,
+} from '../rules/game/heartbeat.js'
 import { answerText, ascii } from './answer.js'
+import { type Body, HeartbeatBodies, maxHeartbeatBytes } from './bodies.js'
 
 /** The part of a fleet that the agent uses. */
 export interface HeartbeatTarget {
   heartbeat(sessionHostId: string, heartbeat: Heartbeat): HeartbeatAnswer
+  /**
+   * See `Fleet.knowsServer`. Called before the body is read: of a heartbeat from a caller that is no server, only the start is read.
+   * If absent, every caller counts as a server.
+   */
+  knowsServer?(sessionHostId: string): boolean
+  /** See `Fleet.holdHeartbeat`. If absent, every heartbeat is answered at once. */
+  holdHeartbeat?(sessionHostId: string, hold: HeartbeatHold): (() => void) | undefined
 }
 
 export interface AgentListenerOptions {
@@ -22,30 +38,18 @@ export interface AgentListenerOptions {
    * so use this for additional rules, such as allowed networks. An SDK may stop permanently after a 403.
    */
   readonly authorize?: (request: IncomingMessage, operation: AgentOperation) => boolean | Promise<boolean>
-  /** Logs heartbeats that the fleet failed to process. Default: silent. */
-  readonly logger?: Logger
+  /** Logs heartbeats that the fleet failed to process. Default: stderr; false: none. */
+  readonly logger?: Logger | false
 }
 
 export type AgentOperation = 'heartbeat' | 'gsdkInfo'
 
-/** Maximum size of a heartbeat's body: enough for about 5,000 players with GUIDs as ids. */
-export const maxHeartbeatBytes = 256 * 1024
-
 /** The agent as a `node:http` listener. Also works behind Express and a body parser. Returns 404 for unknown paths. */
 export function agentListener(target: HeartbeatTarget, options: AgentListenerOptions = {}): RequestListener {
-  const { authorize, logger = silentLogger } = options
-
-  const answerHeartbeat = (id: string, body: unknown, response: ServerResponse) => {
-    let answer: HeartbeatAnswer
-    try {
-      answer = target.heartbeat(id, readHeartbeat(body))
-    } catch (error) {
-      logger.error({ err: error }, 'heartbeat failed')
-      answer = continueAnswer
-    }
-    if (answer.isElsewhere) response.setHeader('Connection', 'close')
-    return send(response, 200, answerText(answer))
-  }
+  checkOptions('agentListener', options, { authorize: aFunction, logger: aLogger })
+  const { authorize } = options
+  const logger = loggerOf(options.logger)
+  const serveHeartbeat = heartbeatHandler(target, logger)
 
   const serve = (request: MountedRequest, response: ServerResponse) => {
     const call = callOf(request.originalUrl ?? request.url ?? '/')
@@ -60,16 +64,7 @@ export function agentListener(target: HeartbeatTarget, options: AgentListenerOpt
       discardRest(request)
       return send(response, 200, '')
     }
-    if (request.readableDidRead) return answerHeartbeat(call.id, request.body, response)
-    return readBody(request, response, (text) => {
-      let body: unknown
-      try {
-        body = JSON.parse(text)
-      } catch (error) {
-        return refuse(response, 400, `body is not JSON: ${messageOf(error)}`)
-      }
-      return answerHeartbeat(call.id, body, response)
-    })
+    return serveHeartbeat(call.id, request, response)
   }
   if (authorize === undefined) return serve
 
@@ -78,7 +73,7 @@ export function agentListener(target: HeartbeatTarget, options: AgentListenerOpt
       const verdict: unknown = await authorize(request, operation)
       return verdict === true
     } catch (error) {
-      logger.error({ err: error }, 'authorization check of the agent failed; the call was refused')
+      logger.error({ err: error }, 'agent authorization check failed; call rejected')
       return false
     }
   }
@@ -91,6 +86,79 @@ export function agentListener(target: HeartbeatTarget, options: AgentListenerOpt
       discardRest(request)
     })
   }
+}
+
+/** Serves heartbeats. A body is read only as far as its sender may have it read: see `bodies.ts`. */
+function heartbeatHandler(target: HeartbeatTarget, logger: Logger) {
+  const bodies = new HeartbeatBodies()
+
+  const answerHeartbeat = (id: string, heartbeat: Heartbeat, request: IncomingMessage, response: ServerResponse) => {
+    let answer: HeartbeatAnswer
+    try {
+      answer = target.heartbeat(id, heartbeat)
+      if (mayBeHeld(heartbeat, answer)) {
+        const waitMs = preferredWaitMs(request.headers['prefer'])
+        const cancel = target.holdHeartbeat?.(id, { waitMs, answer: (later) => sendAnswer(response, later) })
+        if (cancel) return void response.once('close', cancel)
+      }
+    } catch (error) {
+      logger.error({ err: error }, 'heartbeat failed')
+      answer = continueAnswer
+    }
+    return sendAnswer(response, answer)
+  }
+
+  const answerBody = (id: string, body: Body, request: IncomingMessage, response: ServerResponse) => {
+    if (body === 'too large') return refuseBody(request, response)
+    if (body === 'refused') {
+      // The match of a game must not end because others send too much, so the answer is not Terminate.
+      response.setHeader('Connection', 'close')
+      sendAnswer(response, continueAnswer)
+      return discardRest(request)
+    }
+    if ('start' in body) {
+      const heartbeat = heartbeatStart(body.start)
+      if (heartbeat === undefined) sendAnswer(response, continueAnswer)
+      else answerHeartbeat(id, heartbeat, request, response)
+      return discardRest(request)
+    }
+    let parsed: unknown
+    try {
+      parsed = JSON.parse(body.text)
+    } catch (error) {
+      return refuse(response, 400, `body is not JSON: ${messageOf(error)}`)
+    }
+    return answerHeartbeat(id, readHeartbeat(parsed), request, response)
+  }
+
+  const isServer = (id: string) => {
+    try {
+      return target.knowsServer?.(id) ?? true
+    } catch (error) {
+      logger.error({ err: error }, 'server lookup failed')
+      return true
+    }
+  }
+
+  return (id: string, request: MountedRequest, response: ServerResponse) => {
+    if (request.readableDidRead) return answerHeartbeat(id, readHeartbeat(request.body), request, response)
+    const declaredBytes = Number(request.headers['content-length'])
+    if (declaredBytes > maxHeartbeatBytes) return refuseBody(request, response)
+    const done = (body: Body) => answerBody(id, body, request, response)
+    return isServer(id) ? bodies.ofServer(id, request, done) : bodies.ofStranger(request, done)
+  }
+}
+
+/** True if the game is waiting for its session: an answer can only change to one that it acts on. */
+function mayBeHeld({ state }: Heartbeat, { operation, isElsewhere, sessionConfig }: HeartbeatAnswer): boolean {
+  return state === 'StandingBy' && operation === 'Continue' && !isElsewhere && sessionConfig === undefined
+}
+
+/** Reads `Prefer: wait=<seconds>` (RFC 7240). Returns 0 if the game did not send it. */
+function preferredWaitMs(prefer: string | string[] | undefined): number {
+  if (prefer === undefined) return 0
+  const seconds = /(?:^|,)\s*wait\s*=\s*"?(\d{1,6})/i.exec(String(prefer))?.[1]
+  return seconds === undefined ? 0 : Number(seconds) * 1_000
 }
 
 /** With a mount path, Express rewrites `url` and keeps the original in `originalUrl`. A body parser sets `body`. */
@@ -133,24 +201,14 @@ function pathOf(target: string): string {
   return query < 0 ? target.slice(start) : target.slice(start, query)
 }
 
-/**
- * Passes the whole body to `done` as text. Does not call `done` if the client disconnects early or the body is too large.
- */
-function readBody(request: IncomingMessage, response: ServerResponse, done: (text: string) => void): void {
-  let first: Buffer | undefined
-  let more: Buffer[] | undefined
-  let bytes = 0
-  const onData = (chunk: Buffer) => {
-    bytes += chunk.length
-    if (bytes > maxHeartbeatBytes) {
-      request.off('data', onData).off('end', onEnd)
-      refuse(response, 413, `body is larger than ${maxHeartbeatBytes} bytes`)
-      discardRest(request)
-    } else if (first === undefined) first = chunk
-    else (more ??= [first]).push(chunk)
-  }
-  const onEnd = () => done(more === undefined ? (first?.toString() ?? '') : Buffer.concat(more).toString())
-  request.on('data', onData).on('end', onEnd)
+function refuseBody(request: IncomingMessage, response: ServerResponse): void {
+  refuse(response, 413, `body is larger than ${maxHeartbeatBytes} bytes`)
+  discardRest(request)
+}
+
+function sendAnswer(response: ServerResponse, answer: HeartbeatAnswer): void {
+  if (answer.isElsewhere) response.setHeader('Connection', 'close')
+  send(response, 200, answerText(answer))
 }
 
 function refuse(response: ServerResponse, status: number, message: string): void {

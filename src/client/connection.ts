@@ -1,5 +1,6 @@
 /** Sends the client's requests with a timeout, retries them if that is safe, and converts failures to a FleetError. */
 import { FleetError, messageOf, throwIfAborted } from '../contracts/errors.js'
+import { defaultConfirmMs } from '../rules/planning/allocation.js'
 import { errorOf, isRetryable, retryAfterMs } from './failures.js'
 import { pause, withTimeout } from './timing.js'
 
@@ -8,7 +9,7 @@ export interface ConnectionOptions {
   readonly token?: string | (() => string | Promise<string>)
   /** Sent with every request. */
   readonly headers?: Readonly<Record<string, string>>
-  /** How long to wait for a response, in addition to `waitMs`. Default 10 s. */
+  /** How long to wait for a response, in addition to the time that the call may wait at the host. Default 10 s. */
   readonly timeoutMs?: number
   /** How often a failed call is retried, if a retry is safe. Default 2. */
   readonly retries?: number
@@ -19,15 +20,29 @@ export interface ConnectionOptions {
 export interface Call {
   readonly url: string
   /** Default GET. */
-  readonly method?: 'GET' | 'POST' | 'PATCH' | 'DELETE'
+  readonly method?: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
   /** Sent as JSON. */
   readonly body?: unknown
   readonly headers?: Readonly<Record<string, string>>
   /** The call may be repeated even if the outcome of the first attempt is unknown. Default false. */
   readonly isIdempotent?: boolean
   /** Sent as `?wait=`. A retry sends only the remaining time. */
-  readonly waitMs?: number
+  readonly waitMs?: number | undefined
+  /** Sent as `?confirm=true`. */
+  readonly confirm?: boolean
+  /** Added to the query, without those that are undefined. */
+  readonly query?: Readonly<Record<string, string | number | undefined>>
   readonly signal?: AbortSignal | undefined
+}
+
+export interface JsonAnswer<T> {
+  readonly value: T
+  readonly headers: Headers
+}
+
+interface Answer {
+  readonly text: string
+  readonly headers: Headers
 }
 
 const initialPauseMs = 100
@@ -48,22 +63,28 @@ export class Connection {
 
   /** Resolves with the response body, parsed as JSON. */
   async json<T>(call: Call): Promise<T> {
-    const answer = await this.text(call)
+    return (await this.answer<T>(call)).value
+  }
+
+  /** Resolves with the response body, parsed as JSON, and the response headers. */
+  async answer<T>(call: Call): Promise<JsonAnswer<T>> {
+    const { text, headers } = await this.send(call)
     try {
-      const value: T = JSON.parse(answer)
-      return value
+      const value: T = JSON.parse(text)
+      return { value, headers }
     } catch (error) {
       throw new FleetError('internal', `${call.url} did not answer with JSON`, { cause: error })
     }
   }
 
-  /** Resolves with the response body as text, after retries. */
-  async text(call: Call): Promise<string> {
-    const { isIdempotent = false, waitMs = 0, signal } = call
+  /** Resolves with a successful response, after retries. */
+  async send(call: Call): Promise<Answer> {
+    const { isIdempotent = false, waitMs, signal } = call
     const startedAt = performance.now()
     for (let attempt = 0; ; attempt++) {
       throwIfAborted(signal)
-      const leftMs = attempt === 0 ? waitMs : Math.max(0, waitMs - (performance.now() - startedAt))
+      const leftMs =
+        attempt === 0 || waitMs === undefined ? waitMs : Math.max(0, waitMs - (performance.now() - startedAt))
       try {
         return await this.#attempt(call, leftMs)
       } catch (thrown) {
@@ -82,7 +103,7 @@ export class Connection {
       const response = await withTimeout(
         this.#timeoutMs,
         call.signal,
-        (signal) => this.#send(call, call.url, signal),
+        (signal) => this.#fetchOnce(call, call.url, signal),
         true,
       )
       if (!response.ok) throw errorOf(response, await response.text())
@@ -93,17 +114,18 @@ export class Connection {
     }
   }
 
-  async #attempt(call: Call, waitMs: number): Promise<string> {
-    const url = waitMs > 0 ? `${call.url}?wait=${(waitMs / 1000).toFixed(3)}` : call.url
-    return withTimeout(this.#timeoutMs + waitMs, call.signal, async (signal) => {
-      const response = await this.#send(call, url, signal)
+  async #attempt(call: Call, waitMs: number | undefined): Promise<Answer> {
+    const url = withQuery(call, waitMs)
+    const answerMs = waitMs ?? (call.confirm ? defaultConfirmMs : 0)
+    return withTimeout(this.#timeoutMs + answerMs, call.signal, async (signal) => {
+      const response = await this.#fetchOnce(call, url, signal)
       const text = await response.text()
       if (!response.ok) throw errorOf(response, text)
-      return text
+      return { text, headers: response.headers }
     })
   }
 
-  async #send(call: Call, url: string, signal: AbortSignal): Promise<Response> {
+  async #fetchOnce(call: Call, url: string, signal: AbortSignal): Promise<Response> {
     const headers = await this.#headersOf(call)
     const body = call.body === undefined ? {} : { body: JSON.stringify(call.body) }
     return this.#fetch(url, { method: call.method ?? 'GET', headers, ...body, signal })
@@ -112,6 +134,10 @@ export class Connection {
   async #headersOf(call: Call): Promise<Record<string, string>> {
     const { token, headers } = this.#options
     const bearer = typeof token === 'function' ? await readToken(token) : token
+    // `fetch` would quote the token in its error.
+    if (bearer !== undefined && !/^[\x21-\x7e]+$/.test(bearer)) {
+      throw new FleetError('invalid', 'the token must be one line of visible ASCII characters without spaces')
+    }
     return {
       Accept: 'application/json',
       ...(call.body !== undefined && { 'Content-Type': 'application/json' }),
@@ -120,6 +146,16 @@ export class Connection {
       ...call.headers,
     }
   }
+}
+
+function withQuery({ url, query: given = {}, confirm }: Call, waitMs: number | undefined): string {
+  const query = Object.entries(given).flatMap(([name, value]) =>
+    value === undefined ? [] : [`${name}=${encodeURIComponent(value)}`],
+  )
+  // With `confirm`, `wait=0` differs from no `wait`.
+  if (waitMs !== undefined && (waitMs > 0 || confirm)) query.push(`wait=${Math.round(waitMs) / 1000}`)
+  if (confirm) query.push('confirm=true')
+  return query.length === 0 ? url : `${url}?${query.join('&')}`
 }
 
 async function readToken(token: () => string | Promise<string>): Promise<string> {

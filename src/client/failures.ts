@@ -1,5 +1,5 @@
 /** Converts an error response to a FleetError, and decides which errors are worth retrying. */
-import { type ErrorCode, errorCodes, FleetError } from '../contracts/errors.js'
+import { type ErrorCode, errorCodes, type ErrorDetails, FleetError } from '../contracts/errors.js'
 import { errorCodeHeader } from '../rules/model/wire.js'
 import { isObject } from '../rules/validation/problem.js'
 
@@ -25,7 +25,8 @@ const retryAfters = new WeakMap<FleetError, number>()
 export function errorOf({ status, statusText, headers }: Response, text: string): FleetError {
   const named = headers.get(errorCodeHeader)
   const code = errorCodes.find((known) => known === named) ?? codeOfStatus[status] ?? 'internal'
-  const error = new FleetError(code, errorMessageIn(text) ?? `answered with status ${`${status} ${statusText}`.trim()}`)
+  const { message, details } = errorIn(text)
+  const error = new FleetError(code, message ?? `answered with status ${`${status} ${statusText}`.trim()}`, { details })
   const seconds = headers.get('retry-after')
   if (seconds !== null && /^\d{1,4}$/.test(seconds)) retryAfters.set(error, Number(seconds) * 1000)
   return error
@@ -48,12 +49,13 @@ export function isRetryable(error: FleetError, isIdempotent: boolean): boolean {
   return (isIdempotent ? transient : rejectedEarly).has(error.code) && (retryAfterMs(error) ?? 0) <= maxPauseMs
 }
 
-function errorMessageIn(text: string): string | undefined {
+function errorIn(text: string): { readonly message?: string; readonly details?: ErrorDetails } {
   try {
     const body: unknown = JSON.parse(text)
-    return isObject(body) && typeof body['error'] === 'string' ? body['error'] : undefined
+    if (!isObject(body) || typeof body['error'] !== 'string') return {}
+    return { message: body['error'], ...(isObject(body['details']) && { details: body['details'] }) }
   } catch {
     // The body is probably a proxy's error page, so only the status is used.
-    return undefined
+    return {}
   }
 }

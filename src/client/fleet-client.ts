@@ -1,17 +1,34 @@
 /** Calls a fleet over HTTP. Has the same methods as `Fleet`, so that code can accept either. */
 import type { CallOptions } from '../contracts/call-options.js'
 import { FleetError } from '../contracts/errors.js'
-import type { AllocateOptions, Builds, Details, Fleet, Servers } from '../contracts/fleet.js'
-import type { AllocationRequest, RefLike } from '../rules/model/resources.js'
 import type {
-  Allocation,
-  GameServer,
-  GameServerBuild,
-  GameServerBuildDetail,
-  GameServerDetail,
-} from '../rules/model/wire.js'
+  AllocateOptions,
+  Builds,
+  Details,
+  Fleet,
+  FleetHealth,
+  FleetStats,
+  ServerHistory,
+  Servers,
+} from '../contracts/fleet.js'
+import {
+  aFunction,
+  aNumber,
+  anObject,
+  aString,
+  checkNames,
+  checkOptions,
+  type OptionTypes,
+} from '../contracts/option-checks.js'
+import type { FleetActivity } from '../contracts/observer.js'
+import type { Allocation, Sessions } from '../contracts/sessions.js'
+import type { AllocationRequest } from '../rules/model/resources.js'
+import type { AllocationBody } from '../rules/model/wire.js'
+import { allocationFrom } from './allocation.js'
 import { Connection, type ConnectionOptions } from './connection.js'
 import { readEvents } from './read-events.js'
+import { at, buildCalls, detailCalls, drainAt, isIdempotent, serverCalls } from './resource-calls.js'
+import { sessionCalls } from './session-calls.js'
 
 export interface FleetClientOptions extends ConnectionOptions {
   /** Base URL for all routes, such as `https://api.example/fleet`. In a browser, a path is enough. */
@@ -24,9 +41,10 @@ export interface FleetClientOptions extends ConnectionOptions {
 
 /** The methods of a fleet that are available over HTTP. They fail with the same error codes. */
 export interface FleetClient {
-  readonly builds: Pick<Builds, 'create' | 'list' | 'get' | 'patch' | 'delete'>
-  readonly servers: Pick<Servers, 'list' | 'get' | 'delete'>
+  readonly builds: Builds
+  readonly servers: Servers
   readonly details: Details
+  readonly sessions: Sessions
   /** Retried if the response is lost: the same sessionID always gets the same server. */
   allocate(request: AllocationRequest, options?: AllocateOptions): Promise<Allocation>
   /**
@@ -34,91 +52,90 @@ export interface FleetClient {
    * reconnects and continues after the last event. Throws errors that reconnecting cannot fix.
    */
   events: Fleet['events']
+  /** Statistics of the host that answers. */
+  stats(options?: CallOptions): Promise<FleetStats>
+  /** The last hour of the host that answers, if it leads. */
+  activity: Fleet['activity']
+  /** Health of the host that answers. Unlike `fleet.health`, rejects if no host answers. */
+  health(options?: CallOptions): Promise<FleetHealth>
+  explain: Fleet['explain']
+  /**
+   * Drains the fleet on the host that answers, until that host restarts. Like the drains of builds and servers, resolves when the host
+   * says that it is over, and rejects with `unavailable` if the connection is lost before: the drain continues.
+   */
+  drain: Fleet['drain']
 }
 
 const api = '/api/v1'
 
+const optionTypes: OptionTypes<FleetClientOptions> = {
+  url: aString,
+  allocationUrl: aString,
+  managementUrl: aString,
+  token: {
+    must: 'must be a string, or a function that returns one',
+    is: (value) => aString.is(value) || aFunction.is(value),
+  },
+  headers: anObject,
+  timeoutMs: aNumber,
+  retries: aNumber,
+  fetch: aFunction,
+}
+
+/** What `serve` returns besides the URLs of the APIs: its result may be spread into the options. */
+const servedTypes = { healthUrl: aString, agentAddress: aString, close: aFunction }
+
 /** Throws `invalid` if no URL is given. Connects on the first call. */
 export function fleetClient(options: FleetClientOptions): FleetClient {
+  checkOptions('fleetClient', options, { ...optionTypes, ...servedTypes })
   const { url, allocationUrl = url, managementUrl = url } = options
   const calls = new Connection(options)
   const management = () => baseOf(managementUrl, 'managementUrl')
-  const builds = () => `${management()}/gameserverbuilds`
-  const servers = () => `${management()}/gameservers`
   if (allocationUrl === undefined && managementUrl === undefined) {
     throw new FleetError('invalid', 'fleetClient needs url, or allocationUrl and managementUrl')
   }
   for (const base of [allocationUrl, managementUrl]) if (base !== undefined) checkUrl(base)
-  /**
-   * Converts a list response to an array. The response is an array, or an object if the host uses a compatibility format.
-   */
-  const list = async <T>(call: Parameters<typeof calls.json>[0]): Promise<readonly T[]> => {
-    const items = await calls.json<readonly T[] | { readonly metadata: unknown }>(call)
-    if (!('metadata' in items)) return items
-    throw new FleetError(
-      'unsupported',
-      `${call.url} answers in a compatibility format (compat); the client needs the native one`,
-    )
-  }
-
-  const deleteAt = async (target: string, signal: AbortSignal | undefined) => {
-    await calls.text({ method: 'DELETE', url: target, signal })
-  }
-
   return {
-    builds: {
-      create: (build, { signal } = {}) =>
-        calls.json<GameServerBuild>({ method: 'POST', url: builds(), body: build, signal }),
-      list: ({ signal } = {}) => list<GameServerBuild>({ url: builds(), isIdempotent, signal }),
-      get: (ref, { signal } = {}) => calls.json<GameServerBuild>({ url: at(builds(), ref), isIdempotent, signal }),
-      patch: (ref, change, { signal } = {}) =>
-        calls.json<GameServerBuild>({ method: 'PATCH', url: at(builds(), ref), body: change, isIdempotent, signal }),
-      delete: (ref, { signal } = {}) => deleteAt(at(builds(), ref), signal),
-    },
-    servers: {
-      list: ({ build, signal }: CallOptions & { readonly build?: RefLike } = {}) =>
-        list<GameServer>({
-          url: build === undefined ? servers() : `${at(builds(), build)}/gameservers`,
-          isIdempotent,
-          signal,
-        }),
-      get: (ref, { signal } = {}) => calls.json<GameServer>({ url: at(servers(), ref), isIdempotent, signal }),
-      delete: (ref, { signal } = {}) => deleteAt(at(servers(), ref), signal),
-    },
-    details: {
-      async get(ref, { signal } = {}) {
-        const url = at(`${management()}/gameserverdetails`, ref)
-        const [detail] = await list<GameServerDetail>({ url, isIdempotent, signal })
-        if (detail === undefined) throw new FleetError('internal', `${url} answered with an empty list`)
-        return detail
-      },
-      ofBuild: (ref, { signal } = {}) =>
-        calls.json<GameServerBuildDetail>({ url: `${at(builds(), ref)}/gameserverdetails`, isIdempotent, signal }),
-    },
-    allocate: (request, { waitMs = 0, signal } = {}) => {
+    builds: buildCalls(calls, management),
+    servers: serverCalls(calls, management),
+    details: detailCalls(calls, management),
+    sessions: sessionCalls(calls, management),
+    async allocate(request, options = {}) {
+      checkNames('allocate', options, ['waitMs', 'confirm', 'signal', 'caller'])
+      const { waitMs, confirm = false, signal } = options
       const url = `${baseOf(allocationUrl, 'allocationUrl')}/allocate`
-      return calls.json<Allocation>({ method: 'POST', url, body: request, isIdempotent, waitMs, signal })
+      return allocationFrom(
+        await calls.json<AllocationBody>({ method: 'POST', url, body: request, isIdempotent, waitMs, confirm, signal }),
+      )
     },
     events: (reading) => readEvents(calls, `${management()}/events`, reading),
+    stats: async ({ signal } = {}) => calls.json<FleetStats>({ url: `${management()}/stats`, isIdempotent, signal }),
+    async activity(options = {}) {
+      checkNames('activity', options, ['build', 'signal'])
+      const { build, signal } = options
+      const url = build === undefined ? management() : at(`${management()}/gameserverbuilds`, build)
+      return calls.json<FleetActivity>({ url: `${url}/activity`, isIdempotent, signal })
+    },
+    health: async ({ signal } = {}) => calls.json<FleetHealth>({ url: `${management()}/health`, isIdempotent, signal }),
+    explain: async (server, { signal } = {}) =>
+      calls.json<ServerHistory>({ url: `${at(`${management()}/gameservers`, server)}/history`, isIdempotent, signal }),
+    drain: async (options) => drainAt(calls, management(), options),
   }
 }
-
-/** The call may be repeated even if the outcome of the first attempt is unknown. */
-const isIdempotent = true
 
 /** In a browser, a path is relative to the page's origin. */
 function checkUrl(url: string): void {
   const isGood = url.startsWith('/') || (/^https?:/i.test(url) && URL.canParse(url))
   if (!isGood)
     throw new FleetError('invalid', `fleetClient: a url must begin with http://, https:// or /, but is ${url}`)
+  if (url.startsWith('/')) return
+  const { username, password } = new URL(url)
+  if (username + password === '') return
+  // `fetch` would refuse it, and quote the password.
+  throw new FleetError('invalid', 'fleetClient: a url must not contain a user or password; set token instead')
 }
 
 function baseOf(url: string | undefined, option: string): string {
   if (url === undefined) throw new FleetError('invalid', `fleetClient needs ${option} for this call`)
   return `${url.replace(/\/+$/, '')}${api}`
-}
-
-function at(collection: string, ref: RefLike): string {
-  const { name, namespace = 'default' } = typeof ref === 'string' ? { name: ref } : ref
-  return `${collection}/${encodeURIComponent(namespace)}/${encodeURIComponent(name)}`
 }

@@ -1,11 +1,28 @@
 /** Client of a remote fleet over HTTP, for Node, browsers and edge runtimes. Needs only `fetch`. */
-export { type ErrorCode, errorCodes, FleetError } from '../contracts/errors.js'
+export { type ErrorCode, errorCodes, type ErrorDetails, FleetError } from '../contracts/errors.js'
 export type { EventsDropped, FleetEvent, ReadEventsOptions } from '../contracts/events.js'
-export type { AllocateOptions, BuildUpdate, GameServerBuildInput } from '../contracts/fleet.js'
-export type { CallOptions } from '../contracts/call-options.js'
-export type { AllocationRequest, BuildSpec, RefLike } from '../rules/model/resources.js'
 export type {
-  Allocation,
+  AllocateOptions,
+  AppliedBuild,
+  BuildUpdate,
+  FleetHealth,
+  FleetStats,
+  GameServerBuildInput,
+  MaintenanceResult,
+  MaintenanceTarget,
+  ServerFilter,
+  ServerHistory,
+} from '../contracts/fleet.js'
+export type { ActivityCrash, ActivityMinute, FleetActivity } from '../contracts/observer.js'
+export type { Allocation, GameSession, GameSessionBody, Sessions } from '../contracts/sessions.js'
+export type { AllOptions, CallOptions, Page, PageOptions } from '../contracts/call-options.js'
+export type { IsolationStatus, LogsOptions } from '../contracts/backend.js'
+export type { DrainOptions, DrainResult } from '../contracts/options.js'
+export type { AllocationRequest, ApplyResult, BuildSpec, RefLike } from '../rules/model/resources.js'
+export type { BuildSpecInput, RunPort, RunSpec } from '../rules/model/run.js'
+export type {
+  AllocatedPort,
+  BuildMismatch,
   GameServer,
   GameServerBuild,
   GameServerBuildDetail,

@@ -29,18 +29,25 @@ export async function* messages(response: Response, silenceMs: number): AsyncGen
 }
 
 async function* lines(response: Response, silenceMs: number): AsyncGenerator<string> {
+  let rest = ''
+  for await (const text of chunks(response, silenceMs)) {
+    const parts = (rest + text).split(/\r\n|\n/)
+    rest = parts.pop() ?? ''
+    yield* parts
+  }
+}
+
+/** Yields the text of a response as it arrives. Throws `unavailable` if the connection is lost or silent for `silenceMs`. */
+export async function* chunks(response: Response, silenceMs: number): AsyncGenerator<string> {
   const body: ReadableStream<Uint8Array> | null = response.body
   if (body === null) return
   const reader = body.getReader()
   const decoder = new TextDecoder()
-  let rest = ''
   try {
     for (;;) {
       const { done, value } = await orTimeout(reader.read(), silenceMs)
       if (done) return
-      const parts = (rest + decoder.decode(value, { stream: true })).split(/\r\n|\n/)
-      rest = parts.pop() ?? ''
-      yield* parts
+      yield decoder.decode(value, { stream: true })
     }
   } catch (error) {
     if (FleetError.is(error)) throw error

@@ -2,7 +2,7 @@
  * Backend: starts, destroys and lists game server instances. It knows nothing about states, sessions or scaling.
  * Implementations must pass `backendConformance` from `gamekeeper/testing`.
  */
-import type { Heartbeat, HeartbeatAnswer } from '../rules/game/heartbeat.js'
+import type { Heartbeat, HeartbeatAnswer, HeartbeatHold } from '../rules/game/heartbeat.js'
 import type { PodTemplateSpec, PortPair, Ref } from '../rules/model/resources.js'
 import type { TemplateSupport } from '../rules/validation/template.js'
 import type { CallOptions } from './call-options.js'
@@ -28,6 +28,12 @@ export interface InstanceSpec {
   }
 }
 
+/** What an instance itself tells of the server that it was created for. Equal to the parts of its `InstanceSpec`. */
+export interface InstanceOrigin {
+  readonly build: Ref & { readonly uid: string }
+  readonly sessionHostId: string
+}
+
 export interface Instance {
   readonly ref: Ref
   readonly uid: string
@@ -38,7 +44,12 @@ export interface Instance {
   readonly phase: 'pending' | 'running' | 'exited'
   /** Exit code of an exited instance, or 128 + n if it was killed by signal n. Absent if unknown. */
   readonly exitCode?: number
-  /** True if the instance exited because its machine or container engine went down. Such an exit is not counted as a crash. */
+  /**
+   * True if the instance exited, or can never start, because of its machine: for example because its container engine went
+   * down, or because another program on the machine holds one of its ports. Such an exit is not counted as a crash, and the
+   * engine replaces the server without waiting. The backend must ensure that the replacement does not fail for the same
+   * reason, for example by avoiding that port.
+   */
   readonly interrupted?: true
   /** True if the instance stays pending until someone fixes the problem given in `reason`. */
   readonly blocked?: true
@@ -50,6 +61,11 @@ export interface Instance {
   readonly node?: string
   /** The exposed ports, in the same order as `portsToExpose`. Empty until known. */
   readonly ports: readonly PortPair[]
+  /**
+   * If given, a server whose record is missing from the store, for example because an older copy of the store was restored, gets a
+   * new record once its game reports a match. Otherwise the match goes on, but the server is not shown.
+   */
+  readonly origin?: InstanceOrigin
 }
 
 /** The part of a server's record that describes its instance, including the last known `ports`. */
@@ -62,8 +78,15 @@ export interface BackendListener {
   gone(ref: Ref, uid: string): void
   /** Events may have been lost. The engine responds by calling `list` again. */
   resync(): void
+  /**
+   * Reports every node that is due for maintenance, with the wall time in ms at which it begins. Replaces the previous report.
+   * If a node was already in an earlier report, to this host or another, the time in that report is kept.
+   */
+  maintenance?(nodes: ReadonlyMap<string, number>): void
   /** Delivers a heartbeat from an instance that does not send heartbeats over HTTP (see `BackendCapabilities.agent`). */
   heartbeat(sessionHostId: string, heartbeat: Heartbeat): HeartbeatAnswer
+  /** See `Fleet.holdHeartbeat`. */
+  holdHeartbeat?(sessionHostId: string, hold: HeartbeatHold): (() => void) | undefined
 }
 
 export interface PrepareOptions extends CallOptions {
@@ -92,7 +115,10 @@ export interface AgentEndpoint {
 }
 
 export interface DestroyOptions extends CallOptions {
-  /** Time in ms from SIGTERM, or the backend's equivalent, until the instance is killed. */
+  /**
+   * Time in ms from the termination signal until the instance is killed. The backend sends the signal at once: SIGTERM, or its
+   * equivalent. 0: the instance is killed at once.
+   */
   readonly graceMs: number
 }
 
@@ -105,12 +131,43 @@ export interface BackendCapabilities {
    * heartbeats through its listener.
    */
   readonly agent: boolean
+  /**
+   * False if instances do not send heartbeats at regular intervals. They then get their termination signal without `Terminate`
+   * in a heartbeat answer before it. Default: true.
+   */
+  readonly regularHeartbeats?: boolean
+  /**
+   * Set if instances end with the host, for development. The fleet then shows what they print, ends them after at most a second of
+   * grace, and lets them pause in a debugger. Default: they outlive the host.
+   */
+  readonly development?: { readonly output: GameOutput }
+}
+
+/** Receives each line that a game server prints. `server` is its name. */
+export type GameOutput = (server: string, line: string) => void
+
+/** The longest grace period of servers that end with their host, in ms. */
+export const developmentGraceMs = 1_000
+
+/** What separates games from the host and from each other, and which limits hold. For people: the wording may change. */
+export interface IsolationStatus {
+  /** For the process backend its `isolation`. */
+  readonly mode: string
+  /** How memory is limited, such as `per server, by cgroup v2`, or why it is not. */
+  readonly memory: string
+  /** The same for processes and threads. */
+  readonly pids: string
 }
 
 /** Where records are kept when the host app passes no store. */
 export type DefaultStore =
   | { readonly kind: 'memory' }
-  | { readonly kind: 'file'; readonly directory: string }
+  | {
+      readonly kind: 'file'
+      readonly directory: string
+      /** Whether the store begins without records each time, because no server outlives the host. Default: false. */
+      readonly startsEmpty?: boolean
+    }
   | { readonly kind: 'own'; open(): Promise<Store> }
 
 /**
@@ -122,6 +179,8 @@ export interface Backend {
   readonly name: string
   readonly capabilities: BackendCapabilities
   readonly defaultStore: DefaultStore
+  /** For a backend whose isolation and limits depend on the machine. `Fleet.health` shows it. */
+  readonly isolation?: IsolationStatus
   /** Used when the host app passes no elector. Required if the default store is shared between hosts. */
   readonly defaultElector?: Elector
   /**
@@ -139,7 +198,10 @@ export interface Backend {
   list(options?: CallOptions): Promise<readonly Instance[]>
   /** Reports changes until the returned function is called. Never throws. */
   watch(listener: BackendListener): () => void
-  /** Closes watches and connections. Instances keep running. */
+  /**
+   * Closes watches and connections. Instances keep running, except those that `destroy` was called for: by the time this
+   * resolves, each of them has received its termination signal, or its deletion has been requested.
+   */
   close(): Promise<void>
   /**
    * Throws `invalid`, naming the field, if this backend cannot honour the build for a reason that `capabilities.template`
@@ -154,7 +216,8 @@ export interface Backend {
   prepare?(build: Pick<InstanceSpec, 'build' | 'template'>, options?: PrepareOptions): Promise<void>
   /**
    * Protects an instance that may have players from being evicted, for example by a node scale-down, until it ends. The
-   * engine retries the call until it succeeds. Succeeds if there is no instance with this ref and uid.
+   * engine retries the call until it succeeds. It succeeds once the backend has taken the task over: the backend then completes
+   * it within seconds, unless its host stops; the next leader calls this for every instance with a session. Succeeds if there is no instance with this ref and uid.
    */
   protect?(ref: Ref, uid: string, options?: CallOptions): Promise<void>
   /**

@@ -17,20 +17,28 @@ export interface Clock {
 
 const longestTimerMs = 2 ** 31 - 1
 
-export const systemClock: Clock = Object.freeze({
-  now: () => Date.now(),
-  elapsed: () => performance.now(),
-  after(ms: number, fn: () => void) {
-    let timer: NodeJS.Timeout
-    // setTimeout fires immediately if the delay exceeds its maximum, so longer delays are split.
-    const wait = (leftMs: number) => {
-      timer =
-        leftMs > longestTimerMs
-          ? setTimeout(() => wait(leftMs - longestTimerMs), longestTimerMs)
-          : setTimeout(fn, leftMs)
-    }
-    wait(ms)
-    return () => clearTimeout(timer)
-  },
-  randomBytes: (count: number) => randomBytes(count),
-})
+export const systemClock: Clock = realTime((timer) => timer)
+
+/** The system clock, except that its timers do not keep the process from exiting. */
+export const backgroundClock: Clock = realTime((timer) => timer.unref())
+
+function realTime(started: (timer: NodeJS.Timeout) => NodeJS.Timeout): Clock {
+  return Object.freeze({
+    now: () => Date.now(),
+    elapsed: () => performance.now(),
+    after(ms: number, fn: () => void) {
+      let timer: NodeJS.Timeout
+      // setTimeout fires immediately if the delay exceeds its maximum, so longer delays are split.
+      const wait = (leftMs: number) => {
+        timer = started(
+          leftMs > longestTimerMs
+            ? setTimeout(() => wait(leftMs - longestTimerMs), longestTimerMs)
+            : setTimeout(fn, leftMs),
+        )
+      }
+      wait(ms)
+      return () => clearTimeout(timer)
+    },
+    randomBytes: (count: number) => randomBytes(count),
+  })
+}

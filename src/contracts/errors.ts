@@ -1,4 +1,5 @@
 /** The error class of gamekeeper. Every failure that a caller can handle has a stable `code`. */
+import { cutMessage } from '../rules/model/sizes.js'
 
 /** `docs/reference/errors.md` explains each code; a test checks that the two match. */
 export const errorCodes = [
@@ -8,6 +9,8 @@ export const errorCodes = [
   'conflict',
   'none-standing-by',
   'max-reached',
+  'not-confirmed',
+  'out-of-range',
   'unavailable',
   'not-leader',
   'closed',
@@ -31,6 +34,7 @@ const retryableCodes: ReadonlySet<ErrorCode> = new Set([
   'conflict',
   'none-standing-by',
   'max-reached',
+  'not-confirmed',
   'unavailable',
   'not-leader',
   'closed',
@@ -45,8 +49,12 @@ const retryableCodes: ReadonlySet<ErrorCode> = new Set([
  */
 const mark = Symbol.for('gamekeeper.FleetError')
 
+/** Facts about a failure, for programs. Plain data. `docs/reference/errors.md` lists them. */
+export type ErrorDetails = Readonly<Record<string, unknown>>
+
 export interface FleetErrorOptions {
   readonly cause?: unknown
+  readonly details?: ErrorDetails | undefined
 }
 
 export class FleetError extends Error {
@@ -54,11 +62,14 @@ export class FleetError extends Error {
   readonly code: ErrorCode
   /** True if the same call, repeated unchanged, may succeed later. */
   readonly retryable: boolean
+  /** For example, why a build has no server standing by. */
+  readonly details: ErrorDetails | undefined
 
   constructor(code: ErrorCode, message: string, options: FleetErrorOptions = {}) {
     super(message, options.cause === undefined ? undefined : { cause: options.cause })
     this.code = code
     this.retryable = retryableCodes.has(code)
+    this.details = options.details
     Object.defineProperty(this, mark, { value: true })
   }
 
@@ -69,9 +80,9 @@ export class FleetError extends Error {
   }
 }
 
-/** Returns the message of any thrown value, for messages and reasons that people read. */
+/** Returns the message of any thrown value, for messages and reasons that people read: at most `sizeLimits.messageBytes`. */
 export function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error)
+  return cutMessage(error instanceof Error ? error.message : String(error))
 }
 
 /** Throws `aborted` if the signal has fired. */

@@ -1,4 +1,8 @@
 /** The union of all fleet events, each with a human-readable message, and the interfaces that emit and read them. */
+import { shown } from '../rules/validation/problem.js'
+import { FleetError } from './errors.js'
+import { suggestion } from './option-checks.js'
+import type { AuditedAction, AuditedOutcome, Caller, CallerKind } from './audit.js'
 import type { ConditionType, EndingReason, Health, Ref, ServerState } from '../rules/model/resources.js'
 
 interface EventBase {
@@ -16,6 +20,17 @@ interface ServerEventBase extends BuildEventBase {
   readonly server: Ref
 }
 
+/** A call that named its caller. `node` is present for maintenance of a node, `sessionID` for an allocation. */
+interface AuditedBase {
+  readonly type: 'Audited'
+  readonly action: AuditedAction
+  readonly caller: Caller & { readonly kind: CallerKind }
+  readonly outcome: AuditedOutcome
+  readonly node?: string
+  readonly sessionID?: string
+}
+
+/** An event as it is emitted. If its message is empty, it is composed from the other fields when the event is first read. */
 export type UnnumberedEvent =
   | ({ readonly type: 'BuildCreated' } & BuildEventBase)
   | ({ readonly type: 'BuildPatched'; readonly standingBy: number; readonly max: number } & BuildEventBase)
@@ -24,6 +39,11 @@ export type UnnumberedEvent =
   | ({ readonly type: 'BuildDeleted' } & BuildEventBase)
   /** Lists the template fields that this backend ignores because they concern only other backends. */
   | ({ readonly type: 'TemplateFieldsSkipped'; readonly fields: readonly string[] } & BuildEventBase)
+  /**
+   * Lists the keys of the build's metadata that GSDK clients use for settings of their own, such as `region` or a port's name: a
+   * game that reads them through its client gets the client's value.
+   */
+  | ({ readonly type: 'MetadataKeysReserved'; readonly keys: readonly string[] } & BuildEventBase)
   | ({ readonly type: 'BuildHealthChanged'; readonly health: 'Healthy' | 'Unhealthy' } & BuildEventBase)
   | ({
       readonly type: 'ConditionChanged'
@@ -35,21 +55,40 @@ export type UnnumberedEvent =
   | ({ readonly type: 'ServerCreated' } & ServerEventBase)
   | ({ readonly type: 'ServerStateChanged'; readonly from: ServerState; readonly to: ServerState } & ServerEventBase)
   | ({ readonly type: 'ServerHealthChanged'; readonly health: Health } & ServerEventBase)
+  /**
+   * Maintenance of the server, or of its `node`, begins at `beginsAt`, wall time in ms. Also emitted when that time changes.
+   */
+  | ({ readonly type: 'MaintenanceAnnounced'; readonly beginsAt: number; readonly node?: string } & ServerEventBase)
+  /** The announced maintenance of the server or its node does not take place. */
+  | ({ readonly type: 'MaintenanceWithdrawn' } & ServerEventBase)
+  /**
+   * Labels, annotations, counters or lists of the server were changed, by a call or in the store. `changed`: which, such as `labels.map`
+   * and `counters.rooms`, as many as 2 KiB can hold.
+   */
+  | ({ readonly type: 'ServerDataChanged'; readonly changed: readonly string[] } & ServerEventBase)
   /** The backend could not start the server; the start will be retried. */
   | ({ readonly type: 'ServerStartFailed'; readonly reason: string } & ServerEventBase)
+  /** The server takes too long to start, so another is started beside it within `max`. */
+  | ({ readonly type: 'ServerLate'; readonly reason: string } & ServerEventBase)
   | ({ readonly type: 'ServerEnding'; readonly reason: EndingReason; readonly crash: boolean } & ServerEventBase)
   | ({ readonly type: 'ServerRemoved' } & ServerEventBase)
   | ({ readonly type: 'Allocated'; readonly sessionID: string; readonly waitedMs: number } & ServerEventBase)
   | ({ readonly type: 'PlayersChanged'; readonly players: readonly string[] } & ServerEventBase)
+  /** Who did what, and from where. Says which build or server it was done to, if any. */
+  | (AuditedBase & EventBase)
+  | (AuditedBase & BuildEventBase)
+  | (AuditedBase & ServerEventBase)
   /** Progress of a drain: how many servers remain, and how many of those are Active. */
   | ({ readonly type: 'DrainProgress'; readonly remaining: number; readonly active: number } & EventBase)
   /** An instance without a server record was found; it is destroyed unless a match may be running on it. */
   | ({ readonly type: 'OrphanFound'; readonly instance: Ref } & EventBase)
+  /** The store had damaged or missing records when it was opened. The damaged ones were removed. `problems`: the first 100. */
+  | ({ readonly type: 'StoreDamaged'; readonly problems: readonly string[] } & EventBase)
   /** A reconcile failed and will be retried. */
   | ({ readonly type: 'ReconcileFailed' } & BuildEventBase)
   | ({ readonly type: 'BackendUnavailable' | 'BackendRecovered' } & EventBase)
   | ({ readonly type: 'LeadershipChanged'; readonly leads: boolean } & EventBase)
-  /** Event number `eventSeq` could not be delivered to `url` and will not be sent again. */
+  /** Event number `eventSeq` could not be delivered and will not be sent again. `url` is the webhook's scheme and host. */
   | ({
       readonly type: 'WebhookFailed'
       readonly url: string
@@ -84,6 +123,12 @@ export interface ReadEventsOptions {
   readonly signal?: AbortSignal
 }
 
+/** Reads events one after another. */
+export interface EventReader extends AsyncIterableIterator<FleetEvent | EventsDropped> {
+  /** Returns the next event if that needs no waiting, otherwise undefined. Absent if the source cannot tell. */
+  take?(): FleetEvent | EventsDropped | undefined
+}
+
 /** The events in the log, oldest first. */
 export interface LoggedEvents extends Iterable<FleetEvent> {
   /** Number of the last event, or 0 if there are none. */
@@ -99,8 +144,49 @@ export interface FleetEmitter {
    * Reads events, first from the log and then as they are emitted. A reader that falls too far behind receives
    * `EventsDropped`.
    */
-  read(options?: ReadEventsOptions): AsyncIterableIterator<FleetEvent | EventsDropped>
+  read(options?: ReadEventsOptions): EventReader
   logged(): LoggedEvents
   /** Ends every iteration of `read` after the last event in the log. */
   close(): void
+}
+
+/** The names of all events, to check the names that a host app passes. */
+const eventTypes: Readonly<Record<FleetEventType, true>> = {
+  Allocated: true,
+  Audited: true,
+  BackendRecovered: true,
+  BackendUnavailable: true,
+  BuildCreated: true,
+  BuildDeleted: true,
+  BuildHealthChanged: true,
+  BuildPatched: true,
+  BuildPreparing: true,
+  BuildUpdated: true,
+  ConditionChanged: true,
+  DrainProgress: true,
+  LeadershipChanged: true,
+  MaintenanceAnnounced: true,
+  MaintenanceWithdrawn: true,
+  MetadataKeysReserved: true,
+  OrphanFound: true,
+  PlayersChanged: true,
+  ReconcileFailed: true,
+  ServerCreated: true,
+  ServerDataChanged: true,
+  ServerEnding: true,
+  ServerHealthChanged: true,
+  ServerLate: true,
+  ServerRemoved: true,
+  ServerStartFailed: true,
+  ServerStateChanged: true,
+  StoreDamaged: true,
+  TemplateFieldsSkipped: true,
+  WebhookFailed: true,
+}
+
+/** Throws `invalid` if there is no such event. `owner` takes the name. */
+export function checkEventType(owner: string, type: unknown): void {
+  if (typeof type === 'string' && Object.hasOwn(eventTypes, type)) return
+  const hint = suggestion(String(type), Object.keys(eventTypes), 'events')
+  throw new FleetError('invalid', `${owner}: there is no event ${shown(type)}; ${hint}`)
 }

@@ -1,80 +1,138 @@
 /** The fleet facade: the interface that a host app calls. */
-import type { Heartbeat, HeartbeatAnswer } from '../rules/game/heartbeat.js'
-import type { AllocationRequest, BuildSpec, RefLike } from '../rules/model/resources.js'
-import type {
-  Allocation,
-  GameServer,
-  GameServerBuild,
-  GameServerBuildDetail,
-  GameServerDetail,
-} from '../rules/model/wire.js'
-import type { LogsOptions } from './backend.js'
-import type { CallOptions } from './call-options.js'
-import type { EventListener, EventsDropped, FleetEvent, FleetEventType, ReadEventsOptions } from './events.js'
-import type { BuildStats, FleetObserver } from './observer.js'
+import type { Heartbeat, HeartbeatAnswer, HeartbeatHold } from '../rules/game/heartbeat.js'
+import type { AllocationRequest, ApplyResult, BuildSpec, RefLike } from '../rules/model/resources.js'
+import type { BuildSpecInput, RunSpec } from '../rules/model/run.js'
+import type { ServerDataUpdate } from '../rules/model/server-data.js'
+import type { GameServer, GameServerBuild, GameServerBuildDetail, GameServerDetail } from '../rules/model/wire.js'
+import type { AuditedCallOptions } from './audit.js'
+import type { IsolationStatus, LogsOptions } from './backend.js'
+import type { AllOptions, CallOptions, Page, PageOptions } from './call-options.js'
+import type { EventListener, EventReader, FleetEvent, FleetEventType, ReadEventsOptions } from './events.js'
+import type { BuildStats, FleetActivity, FleetObserver } from './observer.js'
 import type { DrainOptions, DrainResult } from './options.js'
+import type { Allocation, Sessions } from './sessions.js'
+import type { StoreCheck } from './store.js'
 
 /** Input of `builds.create`. `metadata` and `spec` are fully validated; `status`, `apiVersion` and `kind` are ignored. */
 export interface GameServerBuildInput {
   readonly metadata: { readonly name: string; readonly namespace?: string }
-  readonly spec: GameServerBuild['spec']
+  readonly spec: BuildSpecInput
 }
 
-/** Input of `builds.update`: the fields to change. */
+/** Input of `builds.update`: the fields to change. `run` replaces the whole template and its ports. */
 export type BuildUpdate = {
   readonly [name in Exclude<keyof BuildSpec, 'buildID'>]?: BuildSpec[name] | undefined
+} & { readonly run?: RunSpec | undefined }
+
+export interface AppliedBuild {
+  readonly result: ApplyResult
+  readonly build: GameServerBuild
 }
 
 /** If a `RefLike` is a string, it names a resource in the `default` namespace. */
 export interface Builds {
   /** Creates a build. Resolves when it is durable; its servers are started afterwards. Throws `invalid` or `exists`. */
-  create(build: GameServerBuildInput, options?: CallOptions): Promise<GameServerBuild>
+  create(build: GameServerBuildInput, options?: AuditedCallOptions): Promise<GameServerBuild>
+  /**
+   * Creates a build, or gives the build that has its name exactly this spec: fields that are absent are removed, as with a file that
+   * is applied again after each edit. A changed template, port or metadata starts a rolling update, as with `update`. Does not
+   * end a drain. Throws `invalid`, also if the buildID differs from that of the existing build, or `exists` if another build has this
+   * buildID.
+   */
+  apply(build: GameServerBuildInput, options?: AuditedCallOptions): Promise<AppliedBuild>
   /** Throws `not-found`. */
   get(ref: RefLike, options?: CallOptions): Promise<GameServerBuild>
   list(options?: CallOptions): Promise<readonly GameServerBuild[]>
+  /** Lists builds one page at a time. Throws `invalid` for a limit out of range or a `continue` that is not from this list. */
+  page(options?: PageOptions): Promise<Page<GameServerBuild>>
+  /** Yields all builds, oldest first. Reads a page at a time, and throws what `page` throws. */
+  all(options?: AllOptions): AsyncGenerator<GameServerBuild, void>
   /** Changes `standingBy`, `max` or both. Never terminates an Active server. Throws `invalid` or `not-found`. */
   patch(
     ref: RefLike,
     change: { readonly standingBy?: number; readonly max?: number },
-    options?: CallOptions,
+    options?: AuditedCallOptions,
   ): Promise<GameServerBuild>
   /**
    * Changes any part of a spec except its buildID; `undefined` removes an optional field. Changing the template, ports or
    * metadata starts a rolling update, which replaces idle servers a few at a time and never replaces Active ones. To roll
    * back, update again with the earlier values. Throws `invalid` or `not-found`.
    */
-  update(ref: RefLike, change: BuildUpdate, options?: CallOptions): Promise<GameServerBuild>
+  update(ref: RefLike, change: BuildUpdate, options?: AuditedCallOptions): Promise<GameServerBuild>
   /**
    * Stops allocating and creating servers until `resume` is called, even across restarts, and terminates idle servers.
    * Resolves when no servers remain, or at the deadline. Throws `invalid` or `not-found`.
    */
   drain(ref: RefLike, options?: DrainOptions): Promise<DrainResult>
   /** Ends a drain, so that the build is scaled to its spec again. Throws `not-found`. */
-  resume(ref: RefLike, options?: CallOptions): Promise<GameServerBuild>
+  resume(ref: RefLike, options?: AuditedCallOptions): Promise<GameServerBuild>
   /**
    * Deletes a build and terminates all its servers, including Active ones. When this resolves, its name can be reused.
    * Throws `not-found`.
    */
-  delete(ref: RefLike, options?: CallOptions): Promise<void>
+  delete(ref: RefLike, options?: AuditedCallOptions): Promise<void>
+}
+
+/** One server, or all servers on a node. */
+export type MaintenanceTarget = RefLike | { readonly node: string }
+
+export interface MaintenanceResult {
+  /** Number of servers that have the announcement, or whose announcement was withdrawn. */
+  readonly servers: number
+}
+
+export interface ServerFilter {
+  /** Only the servers of this build. Default: all servers. */
+  readonly build?: RefLike
 }
 
 export interface Servers {
   /** Throws `not-found`. */
   get(ref: RefLike, options?: CallOptions): Promise<GameServer>
   /** Lists all servers, or only those of one build. Throws `not-found` if that build does not exist. */
-  list(options?: CallOptions & { readonly build?: RefLike }): Promise<readonly GameServer[]>
+  list(options?: CallOptions & ServerFilter): Promise<readonly GameServer[]>
+  /**
+   * Lists servers one page at a time. Throws `not-found` if the build does not exist, and `invalid` for a limit out of range or a
+   * `continue` that is not from this list with this filter.
+   */
+  page(options?: PageOptions & ServerFilter): Promise<Page<GameServer>>
+  /** Yields all servers, or those of one build, oldest first. Reads a page at a time, and throws what `page` throws. */
+  all(options?: AllOptions & ServerFilter): AsyncGenerator<GameServer, void>
+  /**
+   * Changes labels, annotations, counters and lists of a server, all of them or none. Resolves when the change is durable. It survives
+   * restarts, and changes in counters and lists never pass their capacity, however many calls are made at once. Throws `invalid`, also
+   * for a counter or list that the spec of the server's build does not declare, `out-of-range` if a count or list would leave its
+   * range or there would be too many labels or annotations, or `not-found`, also for a server that is terminating. After
+   * `unavailable`, the change may still take effect.
+   */
+  update(ref: RefLike, change: ServerDataUpdate, options?: AuditedCallOptions): Promise<GameServer>
   /**
    * Terminates and replaces a server: immediately if it is idle, after its match if it is Active. Throws `invalid` or
    * `not-found`.
    */
   drain(ref: RefLike, options?: DrainOptions): Promise<DrainResult>
+  /**
+   * Announces that maintenance begins at `at`, a time in the future (a Date or wall time in ms, rounded down to a second; at most
+   * 365 days ahead). The server, or every server on a node, receives it with its next heartbeats, and so do servers that start
+   * on the node before that time. Replaces an earlier announcement of the same kind; one for a single server takes precedence
+   * over one for its node. Survives restarts. Resolves when it is durable. Throws `invalid`, or `not-found` if there is no such
+   * server or none on the node.
+   */
+  announceMaintenance(
+    target: MaintenanceTarget,
+    at: Date | number,
+    options?: AuditedCallOptions,
+  ): Promise<MaintenanceResult>
+  /** Withdraws the announcement for a server or a node. Resolves when that is durable. Throws `not-found`. */
+  withdrawMaintenance(target: MaintenanceTarget, options?: AuditedCallOptions): Promise<MaintenanceResult>
   /** Terminates a server with its grace period, even if it is Active, and replaces it. Throws `not-found`. */
-  delete(ref: RefLike, options?: CallOptions): Promise<void>
+  delete(ref: RefLike, options?: AuditedCallOptions): Promise<void>
   /**
    * Yields the lines of the server's stdout and stderr. With `follow`, continues until the server has ended. If the signal
    * fires, the iteration ends without an error. Throws `unsupported` if the backend keeps no logs; the first read rejects
    * with `not-found` if there are no logs for this server. The process backend also keeps the logs of servers that have
-   * ended.
+   * ended. A line longer than 1 MiB is yielded in pieces. The secret in the server's sessionHostId, which GSDK clients print, is
+   * replaced by `***`.
    */
   logs(ref: RefLike, options?: LogsOptions): AsyncIterableIterator<string>
 }
@@ -87,13 +145,21 @@ export interface Details {
   ofBuild(ref: RefLike, options?: CallOptions): Promise<GameServerBuildDetail>
 }
 
-export interface AllocateOptions extends CallOptions {
+export interface AllocateOptions extends AuditedCallOptions {
   /**
    * How long to wait, in ms, if no server is standing by. Default: 0, which rejects immediately. Maximum:
    * `limits.maxWaitMs`. A waiting caller counts as demand until 3 s after its timeout, so that the server started for it is
    * still there when it retries.
    */
   readonly waitMs?: number
+  /**
+   * Whether to wait until the game has its session, so that players who connect at once do not arrive before it. A game
+   * confirms its session by reporting Active.
+   * Waits as long as `waitMs` allows; without `waitMs`, at most 10 s (or `limits.maxWaitMs` if that is less), and not for a
+   * server. Rejects with `not-confirmed` after that: the session keeps its server, and a retry with the same sessionID waits
+   * for the same game. Default: false.
+   */
+  readonly confirm?: boolean
 }
 
 /** What `explain` returns: a server's current state and its history. */
@@ -126,6 +192,28 @@ export interface FleetHealth {
   readonly backend: boolean
   /** A sentence for each problem; empty if `ready`. */
   readonly problems: readonly string[]
+  /**
+   * How this host separates game servers, and which limits hold. Only for backends that depend on the machine for this: the
+   * process backend.
+   */
+  readonly isolation?: IsolationStatus
+}
+
+/** The fleet's store, as far as a host app needs it. */
+export interface FleetStore {
+  /**
+   * Copies the store to a directory while the fleet keeps running. A fleet can be started from the copy later. `directory` must be
+   * empty or missing. The copy contains every change that was durable when the call was made. Throws `invalid` if the
+   * directory is not empty, `directory-unusable` if it cannot be written, `unavailable` while the store does not work, `closed`, and
+   * `unsupported` if the store has no files of its own: the Kubernetes store is backed up with its cluster.
+   */
+  backup(directory: string): Promise<void>
+  /**
+   * Reads every record of the store while the fleet keeps running, and returns what is damaged or missing, by name. Takes about a
+   * second for 100,000 records, in slices. Throws `unavailable` while the store does not work, `closed`, and `unsupported` if the store
+   * has no files of its own.
+   */
+  check(): Promise<StoreCheck>
 }
 
 /**
@@ -136,12 +224,14 @@ export interface Fleet {
   readonly builds: Builds
   readonly servers: Servers
   readonly details: Details
+  readonly sessions: Sessions
   /** `host:port` at which game servers reach the agent. Absent if this fleet has no agent. */
   readonly agentAddress: string | undefined
   /**
    * Allocates a server to a session. The same `sessionID` always gets the same server. Resolves when the allocation is
-   * durable. Throws `invalid`, `not-found` (no build has this buildID), `none-standing-by` or `max-reached` (also after
-   * `waitMs`), `unavailable`, `not-leader`, `draining`, `closed`, `aborted`.
+   * durable or, with `confirm`, when the game has also confirmed the session. Throws `invalid`, `not-found` (no build has this
+   * buildID), `none-standing-by` or `max-reached` (also after `waitMs`), `not-confirmed`, `unavailable`, `not-leader`,
+   * `draining`, `closed`, `aborted`.
    */
   allocate(request: AllocationRequest, options?: AllocateOptions): Promise<Allocation>
   /**
@@ -149,13 +239,27 @@ export interface Fleet {
    * answer.
    */
   heartbeat(sessionHostId: string, heartbeat: Heartbeat): HeartbeatAnswer
+  /**
+   * True if this host leads and a server of the fleet has this id, which contains the server's secret. An endpoint for heartbeats
+   * should call it before it reads a body. Never throws.
+   */
+  knowsServer(sessionHostId: string): boolean
+  /**
+   * Postpones the answer to a heartbeat that reported StandingBy and was answered with Continue, so that the game learns of its
+   * session or its termination at once: for `waitMs`, which is limited to one heartbeat interval unless it is Infinity. While the
+   * server is being allocated,
+   * for at least 250 ms. Returns a function that cancels the hold, to be called when the game disconnects. Returns undefined
+   * if there is nothing to wait for: send the answer that `heartbeat` returned. The next heartbeat of the same server ends the
+   * hold. Never throws.
+   */
+  holdHeartbeat(sessionHostId: string, hold: HeartbeatHold): (() => void) | undefined
   /** Adds a listener for one type of event, or for all types with `*`. The returned function removes it. */
   on<T extends FleetEventType | '*'>(type: T, listener: EventListener<T>): () => void
   /**
    * Reads events in order, first from the log and then as they are emitted, until the signal fires or the fleet is closed.
    * If events that the reader has not read yet are no longer in the log, it receives one `EventsDropped` in their place.
    */
-  events(options?: ReadEventsOptions): AsyncIterableIterator<FleetEvent | EventsDropped>
+  events(options?: ReadEventsOptions): EventReader
   /**
    * Adds an observer that receives the durations of calls. The returned function removes it. For metrics, see
    * `gamekeeper/metrics`.
@@ -163,6 +267,12 @@ export interface Fleet {
   observe(observer: FleetObserver): () => void
   /** Returns current statistics. Iterates over all servers. */
   stats(): FleetStats
+  /**
+   * Returns what happened in the last hour, minute by minute, in the fleet or in one build, as far as this host has been the leader.
+   * Iterates over all servers. Throws `invalid`, or `not-found` if the build does not exist.
+   */
+  activity(options?: CallOptions & ServerFilter): Promise<FleetActivity>
+  readonly store: FleetStore
   /** Probes the store and the backend; results are cached for 2 s. Never rejects. */
   health(): Promise<FleetHealth>
   /**

@@ -1,5 +1,5 @@
 /** Measurements of a fleet's own work, for metrics. Nothing is measured unless an observer is added. */
-import type { Ref } from '../rules/model/resources.js'
+import type { EndingReason, Ref } from '../rules/model/resources.js'
 import type { BuildCounts, BuildHealth } from '../rules/model/status.js'
 import type { ErrorCode } from './errors.js'
 
@@ -37,6 +37,47 @@ export interface BuildStats {
   readonly players: number
   /** Number of callers waiting for one of its servers. */
   readonly waiting: number
+}
+
+/** What happened in one minute. */
+export interface ActivityMinute {
+  /** When the minute began: wall time in ms, a multiple of 60,000. */
+  readonly at: number
+  /** Number of servers in each state. Like `players`, as counted last in this minute; counted every 10 s. */
+  readonly servers: BuildCounts
+  /** Number of connected players. */
+  readonly players: number
+  /** The highest number of waiting callers that was counted. */
+  readonly waiting: number
+  readonly allocations: number
+  /**
+   * Half of the minute's allocations took at most this long, in ms, from the call until the allocation was durable. At most a tenth too
+   * long. Absent without allocations.
+   */
+  readonly p50Ms?: number
+  /** The same for 99 % of the minute's allocations. */
+  readonly p99Ms?: number
+  readonly crashes: number
+}
+
+export interface ActivityCrash {
+  /** Wall time in ms. */
+  readonly at: number
+  readonly build: Ref
+  readonly server: Ref
+  readonly reason: EndingReason
+  /** A human-readable sentence. */
+  readonly message: string
+}
+
+/** The last hour of a fleet, or of one build. It is kept in memory, and begins when this host becomes the leader. */
+export interface FleetActivity {
+  /** Wall time in ms at which the records begin. */
+  readonly since: number
+  /** Oldest first, with the current minute: at most 60. Minutes in which this host was suspended are absent. */
+  readonly minutes: readonly ActivityMinute[]
+  /** The crashes of the last hour, newest first: at most 50. */
+  readonly crashes: readonly ActivityCrash[]
 }
 
 export function callOutcome(outcome: 'ok' | ErrorCode): CallOutcome {

@@ -1,12 +1,26 @@
 /** The options of a fleet, with defaults and units. */
 import { defaultApiGroup } from '../rules/model/wire.js'
-import { shown } from '../rules/validation/problem.js'
+import { isObject, shown } from '../rules/validation/problem.js'
 import type { Backend } from './backend.js'
-import type { CallOptions } from './call-options.js'
+import type { AuditedCallOptions } from './audit.js'
 import { type Clock, systemClock } from './clock.js'
 import { alwaysLeader, type Elector } from './elector.js'
 import { FleetError } from './errors.js'
-import { type Logger, silentLogger } from './logger.js'
+import type { Logger } from './logger.js'
+import { loggerOf } from './stderr-logger.js'
+import {
+  aBoolean,
+  aClock,
+  aLogger,
+  aNumber,
+  anObject,
+  aString,
+  checkOptions,
+  type OptionTypes,
+  required,
+  suggestion,
+  withMethods,
+} from './option-checks.js'
 import type { Store } from './store.js'
 
 export interface AgentOptions {
@@ -31,11 +45,19 @@ export interface FleetOptions {
    * `{ external: 'host:port' }` no agent is started; the host app must mount `agentListener(fleet)` at that address.
    */
   readonly agent?: AgentOptions | { readonly external: string }
+  /**
+   * Whether to start with an empty store although game servers of this fleet exist, so that its data must have been lost, or with a
+   * store that has lost records. Matches without a record then go on until they end, and other servers without one are terminated.
+   * Default false: `createFleet` rejects with `directory-unusable`, and nothing is changed.
+   */
+  readonly acceptStoreLoss?: boolean
   /** API group in the `apiVersion` of resources. Default: `mps.gamekeeper.com`. */
   readonly apiGroup?: string
   readonly limits?: Partial<FleetLimits>
-  /** Default: logs nothing. */
-  readonly logger?: Logger
+  /** Whether calls that name their caller are audited by the event `Audited`. All HTTP requests name it. Default: true. */
+  readonly audit?: boolean
+  /** Default: warnings and errors go to stderr, as one line each: readable on a terminal, otherwise JSON. false: none. */
+  readonly logger?: Logger | false
   /** Default: `systemClock`. */
   readonly clock?: Clock
   /** Default: the backend's default elector. If it has none, this host is always the leader. */
@@ -43,10 +65,10 @@ export interface FleetOptions {
 }
 
 /** Invalid values are rejected with `invalid`, and nothing is drained. */
-export interface DrainOptions extends CallOptions {
+export interface DrainOptions extends AuditedCallOptions {
   /**
-   * What happens to Active servers. `wait` (default): they finish their matches. `terminate`: they are terminated with their
-   * grace period.
+   * What happens to Active servers. `wait` (default): they finish their matches. `terminate`: they are terminated, each with its
+   * whole grace period.
    */
   readonly active?: 'wait' | 'terminate'
   /** Time in ms after which to stop waiting for Active servers: a finite number ≥ 0. Default: wait without limit. */
@@ -70,6 +92,12 @@ export interface FleetLimits {
    * Unhealthy. At least two heartbeat intervals. Default: 10 s.
    */
   readonly silenceMs: number
+  /**
+   * How long a server may take from the request to start it until it is standing by. After that it is late: another is
+   * started beside it within `max`, and the late one is used if it comes and terminated if it does not. Doubles while the
+   * servers of a build keep being late. Default: 60 s.
+   */
+  readonly lateStartMs: number
   /** Heartbeat interval, sent to servers as `nextHeartbeatIntervalMs`. At least 1000. Default: 1 s. */
   readonly heartbeatIntervalMs: number
   /**
@@ -81,8 +109,10 @@ export interface FleetLimits {
   readonly maxCreatesPerReconcile: number
   /** Maximum number of servers terminated each time a build is reconciled. Default: 20. */
   readonly maxDeletesPerReconcile: number
-  /** Maximum number of Pending servers per build. Default: 5,000. */
+  /** Maximum number of Pending servers per build, without late ones. Default: 5,000. */
   readonly maxPending: number
+  /** The highest `max`, and so `standingBy`, that a build may have. Default: 100,000. */
+  readonly maxServersPerBuild: number
   /** Back-off after the first crash. It doubles with each further crash. Default: 1 s. */
   readonly backoffInitialMs: number
   /** Maximum back-off. Default: 60 s. */
@@ -105,20 +135,28 @@ export interface FleetLimits {
    * Default: 120 s.
    */
   readonly callTimeoutMs: number
-  /** Maximum number of instances that are started at the same time. Default: 20. */
+  /**
+   * Maximum number of instances that are started at the same time. Builds take turns, and each build may always have one
+   * start in progress, even beyond this limit. Default: 20.
+   */
   readonly maxConcurrentCreates: number
-  /** Maximum number of instances that are destroyed at the same time. Each can take up to its grace period. Default: 100. */
+  /**
+   * Maximum number of instances that are destroyed at the same time, shared between builds in the same way. Each can take up
+   * to its grace period. Default: 100.
+   */
   readonly maxConcurrentDestroys: number
 }
 
 export const defaultLimits: FleetLimits = Object.freeze({
   firstHeartbeatMs: 60_000,
   silenceMs: 10_000,
+  lateStartMs: 60_000,
   heartbeatIntervalMs: 1_000,
   unhealthyReports: 3,
   maxCreatesPerReconcile: 20,
   maxDeletesPerReconcile: 20,
   maxPending: 5_000,
+  maxServersPerBuild: 100_000,
   backoffInitialMs: 1_000,
   backoffMaxMs: 60_000,
   backoffResetMs: 60_000,
@@ -133,29 +171,64 @@ export const defaultLimits: FleetLimits = Object.freeze({
 
 export interface ResolvedOptions {
   readonly apiGroup: string
+  readonly audit: boolean
   readonly limits: FleetLimits
   readonly logger: Logger
   readonly clock: Clock
   readonly elector: Elector
 }
 
-/** Applies defaults. Throws `invalid`, naming the option, if a limit is unknown or out of range. */
+const fleetOptionTypes: OptionTypes<FleetOptions> = {
+  backend: required(
+    withMethods('a backend, such as processBackend()', ['create', 'destroy', 'list', 'watch', 'close']),
+  ),
+  store: withMethods('a store, such as memoryStore()', ['close']),
+  audit: aBoolean,
+  agent: { ...anObject, must: 'must be an object, such as { port: 56001 }' },
+  acceptStoreLoss: aBoolean,
+  apiGroup: aString,
+  limits: anObject,
+  logger: aLogger,
+  clock: aClock,
+  elector: withMethods('an elector', ['run']),
+}
+const agentOptionTypes: OptionTypes<AgentOptions & { readonly external: string }> = {
+  host: aString,
+  port: aNumber,
+  address: aString,
+  external: aString,
+}
+
+/** Applies defaults. Throws `invalid`, naming the option, if one is unknown, missing or bad. */
 export function resolveOptions(options: FleetOptions): ResolvedOptions {
+  if (isObject(options) && 'development' in options) {
+    const mend = 'createFleet({ backend: processBackend({ development: true }) })'
+    throw new FleetError('invalid', `createFleet: development is an option of processBackend: ${mend}`)
+  }
+  checkOptions('createFleet', options, fleetOptionTypes)
+  if (options.agent) checkOptions('createFleet: agent', options.agent, agentOptionTypes)
   return Object.freeze({
     apiGroup: options.apiGroup ?? defaultApiGroup,
-    limits: resolveLimits(options.limits ?? {}),
-    logger: options.logger ?? silentLogger,
+    audit: options.audit ?? true,
+    limits: resolveLimits({
+      ...(options.backend.capabilities.development && { silenceMs: pauseMs }),
+      ...options.limits,
+    }),
+    logger: loggerOf(options.logger),
     clock: options.clock ?? systemClock,
     elector: options.elector ?? options.backend.defaultElector ?? alwaysLeader,
   })
 }
+
+/** How long a game may pause in a debugger, in development. */
+const pauseMs = 10 * 60_000
 
 function resolveLimits(overrides: Partial<FleetLimits>): FleetLimits {
   for (const [name, value] of Object.entries(overrides)) {
     if (!Object.hasOwn(defaultLimits, name)) {
       throw new FleetError(
         'invalid',
-        `limits.${name} does not exist; use one of ${Object.keys(defaultLimits).join(', ')}`,
+        `limits.${name} does not exist; ${suggestion(name, Object.keys(defaultLimits), 'limits')}`,
       )
     }
     const minimum = name === 'heartbeatIntervalMs' ? 1_000 : 1

@@ -37,19 +37,20 @@ export interface Collection<T extends Ref> {
   delete(ref: Ref, revision: string, options?: CallOptions): Promise<void>
 }
 
-/**
- * Receives the changes to a collection. These are only hints: they may be late or repeated, and include this host's own
- * writes.
- */
+/** Receives the changes to a collection, including this host's own writes. They may be late or repeated. */
 export interface CollectionListener<T extends Ref> {
   /**
    * Delivers a snapshot of the whole collection, or of one namespace. A record that is missing from it did not exist when it
-   * was taken. Called when the watch starts, and whenever changes may have been lost.
+   * was taken. Called when the watch starts, and whenever changes may have been lost. May be older than what this store has
+   * already returned.
    */
   listed(all: readonly Versioned<T>[], namespace?: string): void
-  /** A record was created or updated. */
+  /**
+   * A record was created or updated. Never goes back: while the record exists, this version of it is no older than any that
+   * this store has returned from a call or reported here. The engine therefore uses it without reading the record again.
+   */
   changed(found: Versioned<T>): void
-  /** A record was deleted. */
+  /** A record was deleted. Its name may have been used again since. */
   gone(ref: Ref): void
 }
 
@@ -71,12 +72,45 @@ export interface StoreDisplay {
   event(event: FleetEvent): void
 }
 
+export type RecordKind = 'build' | 'server' | 'detail'
+
+/** A record that cannot be used. */
+export interface DamagedRecord {
+  readonly kind: RecordKind
+  /** `<namespace>/<name>`. If the name itself is damaged, what is left of it. */
+  readonly key: string
+  /** What is wrong with it, such as "its checksum does not match". */
+  readonly problem: string
+}
+
+/** The state of a store's records. */
+export interface StoreCheck {
+  /** True if every record that was ever stored and not deleted is there, undamaged and in its newest version. */
+  readonly isWhole: boolean
+  /** What is wrong, as sentences that name the damaged records. Empty if the store is whole. */
+  readonly problems: readonly string[]
+  readonly damaged: readonly DamagedRecord[]
+  /** The kinds of which records are damaged, missing, or older than they should be. */
+  readonly affected: readonly RecordKind[]
+  /** How many of the newest writes are missing: the data were replaced by an older copy, or damage has hidden the newest ones. */
+  readonly lostWrites: number
+  /** Number of usable records. */
+  readonly records: Readonly<Record<RecordKind, number>>
+  /** Number of usable records without a checksum, from version 0.1. They get one when they are next written. */
+  readonly unchecked: number
+}
+
+/** Returns builds that replace lost ones, given all builds and servers that are not damaged. Called once, synchronously. */
+export type ReplaceLost = (builds: readonly Build[], servers: readonly Server[]) => readonly Build[]
+
 export interface Store {
   /**
    * True if other hosts or people also write to this store. The engine then watches it, or lists it at every resync if it
    * has no `watch`.
    */
   readonly shared: boolean
+  /** True if nothing had ever been written to the store when it was opened. Absent if that is not known. */
+  readonly isNew?: boolean
   readonly builds: Collection<Build>
   readonly servers: Collection<Server>
   /** The players connected to each server. */
@@ -86,6 +120,24 @@ export interface Store {
   readonly display?: StoreDisplay
   /** Resolves if the store works. Called every few seconds, so it should be as cheap as possible. Default: reads a build. */
   probe?(options?: CallOptions): Promise<void>
+  /**
+   * Copies the records, as they are at one moment, to a directory from which a store can be opened. The store stays in use. The copy
+   * appears there whole or not at all. Rejects with `invalid` if the directory is not empty, and with `directory-unusable` if it
+   * cannot be written. Absent if the store has no files, such as the Kubernetes store.
+   */
+  backup?(directory: string): Promise<void>
+  /**
+   * What was found damaged or missing when the store was opened. The store's calls are rejected with `directory-unusable` until
+   * `acceptDamage` has been called. Absent if the store is whole.
+   */
+  readonly damage?: StoreCheck | undefined
+  /**
+   * Removes the damaged records, so that the others can be used, and in the same transaction adds the builds that `replace` returns.
+   * Absent if the store does not check its records.
+   */
+  acceptDamage?(replace?: ReplaceLost): Promise<void>
+  /** Checks every record while the store stays in use. Absent if the store has no files, such as the Kubernetes store. */
+  check?(): Promise<StoreCheck>
   /** Closes files and connections. The records are kept. */
   close(): Promise<void>
 }

@@ -4,11 +4,16 @@
  */
 import { afterFailure, noBackoff } from '../rules/lifecycle/backoff.js'
 import { needsBackoff, disappearedBeforeStandingBy } from '../rules/lifecycle/lifecycle.js'
-import type { Build, Server } from '../rules/model/resources.js'
-import { sessionKey } from '../rules/planning/allocation.js'
+import { afterLoss, isLost, isLostAgain } from '../rules/lifecycle/losses.js'
+import type { Build, Ending, Server } from '../rules/model/resources.js'
+import { sessionKey } from '../rules/model/session-ids.js'
+import type { Confirmations } from './allocation/confirmations.js'
 import type { WaitQueue } from './allocation/wait-queue.js'
 import type { BuildOperations } from './builds/build-operations.js'
 import { backoffLimits, type EngineContext } from './context.js'
+import type { LateStarts } from './instances/late-starts.js'
+import type { HeldHeartbeats } from './instances/held-heartbeats.js'
+import type { MaintenanceAnnouncements } from './instances/maintenance-announcements.js'
 import { isSaved } from './persistence/server-writer.js'
 import type { Drainer } from './reconcile/drain.js'
 import { needsProtection } from './reconcile/server-actions.js'
@@ -21,8 +26,12 @@ import { isCurrent, isDraining } from './state/queries.js'
 export interface ChangeHandlerDependencies {
   readonly builds: Pick<BuildOperations, 'buildIDChanged'>
   readonly conditions: Pick<Conditions, 'reportChanges'>
+  readonly confirmations: Pick<Confirmations, 'serverEnded'>
   readonly drainer: Pick<Drainer, 'checkProgress'>
   readonly events: EventReporter
+  readonly lateStarts: Pick<LateStarts, 'succeeded'>
+  readonly heldHeartbeats: Pick<HeldHeartbeats, 'answerChanged'>
+  readonly maintenance: Pick<MaintenanceAnnouncements, 'placed'>
   readonly startFailures: StartFailures
   readonly waitQueue: Pick<WaitQueue, 'sessionAllocated' | 'total'>
 }
@@ -45,6 +54,7 @@ export class ChangeHandlers {
       entry.activeSince = clock.elapsed()
       this.#endWait(record)
     }
+    if (record.state === 'StandingBy' && before.state !== 'StandingBy') this.#deps.lateStarts.succeeded(entry)
     if (record.state === 'StandingBy' || bucket === 'active') entry.standingBySince ??= clock.elapsed()
     const saved = isSaved(entry)
     const isUnprotected = needsProtection(this.#ctx, entry)
@@ -54,6 +64,10 @@ export class ChangeHandlers {
     events.serverState(entry, before)
     if (record.state === 'Terminating' && before.state !== 'Terminating') this.#serverTerminating(entry)
     events.serverHealth(entry, before)
+    events.maintenance(entry, before)
+    events.serverData(entry, before)
+    if (record.node !== before.node) this.#deps.maintenance.placed(entry)
+    this.#deps.heldHeartbeats.answerChanged(entry)
   }
 
   /** Called after a server was adopted from the store. Another host may have allocated it. */
@@ -67,6 +81,7 @@ export class ChangeHandlers {
     if (buildID !== build.record.spec.buildID) this.#deps.builds.buildIDChanged(build, buildID)
     if (isDraining(before) && !build.draining) this.#deps.drainer.checkProgress()
     this.#deps.events.buildHealth(build, before)
+    if (build.record.spec !== before.spec) this.#deps.events.metadataKeys(build.record, before.spec)
     this.#deps.conditions.reportChanges(build, before)
   }
 
@@ -82,17 +97,34 @@ export class ChangeHandlers {
   #serverTerminating(entry: ServerEntry): void {
     const { clock } = this.#ctx
     const { build } = entry
-    const { ending, session } = entry.record
+    const { ending } = entry.record
     // A back-off from an earlier failure must not delay the termination.
     entry.retry = noBackoff
-    entry.terminatingSince = clock.elapsed()
-    entry.terminatesByHeartbeat = session !== undefined && build.heartbeating.has(entry)
+    this.#deps.confirmations.serverEnded(entry)
     if (!ending) return
     if (needsBackoff(entry.record)) {
       build.backoff = afterFailure(build.backoff, clock.elapsed(), backoffLimits(this.#ctx))
-      if (isCurrent(entry)) build.crashedTemplate = build.templateHash
+      if (isCurrent(entry)) {
+        build.crashedTemplate = build.templateHash
+        build.freedPorts++
+      }
     }
+    if (isLost(entry.record)) this.#serverLost(entry, ending)
     if (disappearedBeforeStandingBy(entry.record)) this.#deps.startFailures.startReport(entry, ending.message)
     this.#deps.events.serverTerminating(entry, ending)
+  }
+
+  #serverLost({ build, record }: ServerEntry, { at, message }: Ending): void {
+    const limits = backoffLimits(this.#ctx)
+    const now = this.#ctx.clock.elapsed()
+    if (isLostAgain(record, build.losses, limits.resetMs)) {
+      build.backoff = afterFailure(build.backoff, now, limits)
+      // Omits the server's name, so that another server that is lost for the same reason causes no write.
+      build.lossMessage = `replaced servers disappear again soon after they are standing by: ${message}`.replaceAll(
+        record.name,
+        `${record.build}-…`,
+      )
+    }
+    build.losses = afterLoss(build.losses, at, Math.max(0, build.backoff.until - now), limits.resetMs)
   }
 }

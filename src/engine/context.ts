@@ -11,7 +11,7 @@ import type { FleetLimits } from '../contracts/options.js'
 import type { Store } from '../contracts/store.js'
 import type { BackoffLimits } from '../rules/lifecycle/backoff.js'
 import type { Build, Ref } from '../rules/model/resources.js'
-import type { Limiter } from '../util/limiter.js'
+import type { FairLimiter } from '../util/limiter.js'
 import type { ResponsiveClock } from './instances/responsive-clock.js'
 import type { BuildEntry, ServerEntry } from './state/entries.js'
 import type { Inventory } from './state/inventory.js'
@@ -27,8 +27,9 @@ export interface EngineContext {
   readonly inventory: Inventory
   /** `host:port` at which game servers reach the agent. */
   readonly agentAddress: string
-  readonly createLimiter: Limiter
-  readonly destroyLimiter: Limiter
+  readonly createLimiter: FairLimiter<BuildEntry>
+  /** `undefined` means orphans, which belong to no build. */
+  readonly destroyLimiter: FairLimiter<BuildEntry | undefined>
   /** Queues a reconcile of the build. */
   enqueue(build: BuildEntry): void
   /** Queues a reconcile that acts on this server immediately, even if the server is backing off. */

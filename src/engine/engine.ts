@@ -1,12 +1,15 @@
 /** Runs the fleet for one leadership term: reads the store, adopts running instances, and reconciles until stopped. */
 import { FleetError } from '../contracts/errors.js'
 import type { DrainOptions, DrainResult } from '../contracts/options.js'
-import type { Heartbeat, HeartbeatAnswer } from '../rules/game/heartbeat.js'
+import type { Heartbeat, HeartbeatAnswer, HeartbeatHold } from '../rules/game/heartbeat.js'
 import { transition } from '../rules/lifecycle/lifecycle.js'
 import { keyOf } from '../rules/model/resources.js'
 import type { Allocator } from './allocation/allocator.js'
 import type { BuildOperations } from './builds/build-operations.js'
+import type { ServerDataUpdates } from './instances/server-data.js'
+import type { MaintenanceAnnouncements } from './instances/maintenance-announcements.js'
 import { isSaved, LostServer } from './persistence/server-writer.js'
+import type { Activity } from './reporting/activity.js'
 import type { BuildEntry, ServerEntry } from './state/entries.js'
 import type { Inventory } from './state/inventory.js'
 import { serversOf } from './state/queries.js'
@@ -24,6 +27,9 @@ export class Engine {
   readonly inventory: Inventory
   readonly builds: BuildOperations
   readonly allocator: Allocator
+  readonly maintenance: MaintenanceAnnouncements
+  readonly activity: Pick<Activity, 'read'>
+  readonly serverData: ServerDataUpdates
   #stopForwarding = () => {}
 
   constructor(deps: EngineDependencies) {
@@ -32,14 +38,18 @@ export class Engine {
     this.inventory = this.#parts.ctx.inventory
     this.builds = this.#parts.builds
     this.allocator = this.#parts.allocator
+    this.maintenance = this.#parts.maintenance
+    this.activity = this.#parts.activity
+    this.serverData = this.#parts.serverData
   }
 
   /** Resolves with this engine once it is running. If the store or the backend cannot be read, stops everything and rejects. */
   async start(): Promise<this> {
-    const { failoverGrace, loader, resync, ticker, watcher } = this.#parts
+    const { failoverGrace, loader, maintenance, resync, ticker, watcher } = this.#parts
     this.#forwardEvents()
     try {
       await loader.loadAll()
+      maintenance.recover()
       failoverGrace.recordSurplus()
       await watcher.start()
     } catch (error) {
@@ -58,13 +68,14 @@ export class Engine {
 
   /**
    * Stops the engine. Servers keep running, and waiting callers are rejected with `error`. `closing`: first writes what is
-   * not durable yet. `deposed`: writes nothing more, because another host is the leader.
+   * not durable yet, and signals the servers that are terminating. `deposed`: does neither, because another host is the leader.
    */
   async stop(error: FleetError, why: 'closing' | 'deposed'): Promise<void> {
     if (this.#state.stopped) return
     this.#state.stopped = true
     this.#state.stopError = error
-    const { drainer, failoverGrace, resync, ticker, waitQueue, watcher } = this.#parts
+    const { confirmations, drainer, failoverGrace, heldHeartbeats, resync } = this.#parts
+    const { terminator, ticker, waitQueue, watcher } = this.#parts
     if (why === 'deposed') this.#deps.guard.close(error)
     ticker.stop()
     failoverGrace.stop()
@@ -72,8 +83,13 @@ export class Engine {
     resync.stop()
     this.#stopReconciling()
     waitQueue.rejectAll(error)
+    confirmations.rejectAll(error)
+    heldHeartbeats.stop()
     drainer.stop()
-    if (why === 'closing') await this.#flush()
+    if (why === 'closing') {
+      await this.#flush()
+      terminator.signalAll()
+    }
     this.#deps.guard.close(error)
   }
 
@@ -87,21 +103,41 @@ export class Engine {
     return this.#state.draining
   }
 
+  knowsServer(hostId: string): boolean {
+    return this.inventory.serverByHostId(hostId) !== undefined
+  }
+
   heartbeat(hostId: string, heartbeat: Heartbeat): HeartbeatAnswer {
     return this.#parts.heartbeat(hostId, heartbeat)
   }
 
+  holdHeartbeat(hostId: string, hold: HeartbeatHold): (() => void) | undefined {
+    return this.#parts.heldHeartbeats.hold(hostId, hold)
+  }
+
+  /** Returns the server of a session, once it is known whether the session has it. */
+  async serverWithSession(sessionID: string): Promise<ServerEntry | undefined> {
+    const entry = this.inventory.serverBySession(sessionID)
+    if (entry?.uncertain) await this.#parts.writer.resolveUncertain(entry).catch(ignoreLostServer)
+    else if (entry?.intent) await entry.saving?.catch(() => undefined)
+    return this.inventory.serverBySession(sessionID)
+  }
+
   /** Terminates a server at an operator's request. Resolves when the decision is durable. */
   async deleteServer(entry: ServerEntry): Promise<void> {
+    await this.#end(entry, 'Deleted', 'deleted by an operator')
+  }
+
+  /** Terminates the server of a session at an operator's request. Resolves when the decision is durable. */
+  async endSession(entry: ServerEntry, sessionID: string): Promise<void> {
+    await this.#end(entry, 'SessionEnded', `session ${sessionID} was ended by an operator`)
+  }
+
+  async #end(entry: ServerEntry, reason: 'Deleted' | 'SessionEnded', message: string): Promise<void> {
     const { ctx, writer } = this.#parts
-    const event = { type: 'end' as const, reason: 'Deleted' as const, message: 'deleted by an operator' }
+    const event = { type: 'end' as const, reason, message }
     this.inventory.update(entry, transition(entry.record, event, ctx.clock.now()))
-    try {
-      await writer.save(entry)
-    } catch (error) {
-      // If the record has already been deleted, there is nothing to write.
-      if (!(error instanceof LostServer)) throw error
-    }
+    await writer.save(entry).catch(ignoreLostServer)
   }
 
   /** Stops allocating, and drains every server. */
@@ -158,4 +194,9 @@ export class Engine {
     await Promise.all([...saves, details.close()])
     await Promise.all([...this.inventory.servers.values()].map(async (entry) => entry.saving?.catch(() => undefined)))
   }
+}
+
+/** If the record has already been deleted, there is nothing to write. */
+function ignoreLostServer(error: unknown): void {
+  if (!(error instanceof LostServer)) throw error
 }

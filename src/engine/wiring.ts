@@ -7,9 +7,10 @@ import type { FleetEmitter } from '../contracts/events.js'
 import type { ResolvedOptions } from '../contracts/options.js'
 import type { Heartbeat, HeartbeatAnswer } from '../rules/game/heartbeat.js'
 import { noBackoff } from '../rules/lifecycle/backoff.js'
-import { limiter } from '../util/limiter.js'
+import { fairLimiter } from '../util/limiter.js'
 import type { Observers } from '../util/observers.js'
 import { Allocator } from './allocation/allocator.js'
+import { Confirmations } from './allocation/confirmations.js'
 import { RetryGrace } from './allocation/retry-grace.js'
 import { WaitQueue } from './allocation/wait-queue.js'
 import { BuildCreation } from './builds/build-creation.js'
@@ -17,7 +18,11 @@ import { BuildOperations } from './builds/build-operations.js'
 import { ChangeHandlers } from './change-handlers.js'
 import type { EngineContext } from './context.js'
 import { Heartbeats } from './instances/heartbeats.js'
+import { LateStarts } from './instances/late-starts.js'
+import { HeldHeartbeats } from './instances/held-heartbeats.js'
 import { InstanceWatcher } from './instances/instance-watcher.js'
+import { ServerDataUpdates } from './instances/server-data.js'
+import { MaintenanceAnnouncements } from './instances/maintenance-announcements.js'
 import { ResponsiveClock } from './instances/responsive-clock.js'
 import { Ticker } from './instances/ticker.js'
 import { Timeouts } from './instances/timeouts.js'
@@ -37,9 +42,11 @@ import { ServerStarter } from './reconcile/server-start.js'
 import { ServerTerminator } from './reconcile/server-termination.js'
 import { SpecValidation } from './reconcile/spec-validation.js'
 import { WorkQueue } from './reconcile/work-queue.js'
+import { Activity } from './reporting/activity.js'
 import { Conditions } from './reporting/conditions.js'
 import { EventReporter } from './reporting/event-reporter.js'
 import { StartFailures } from './reporting/start-failures.js'
+import { buildStats } from './reporting/stats.js'
 import { StatusPublisher } from './reporting/status-publisher.js'
 import { ServerAdoption } from './server-adoption.js'
 import type { BuildEntry } from './state/entries.js'
@@ -56,7 +63,7 @@ export interface EngineDependencies {
 
 /** The engine's lifecycle flags. Only the engine sets them. */
 export interface EngineState {
-  /** True once the store has been read. From then on, a server that is not in the inventory is unknown. */
+  /** True once the store and the backend have been read. From then on, a server that is not in the inventory is unknown. */
   loaded: boolean
   /** True while the whole fleet is draining. */
   draining: boolean
@@ -69,18 +76,20 @@ export type EngineParts = ReturnType<typeof wireEngine>
 
 export function wireEngine(engineDeps: EngineDependencies, state: EngineState) {
   const { guard, options, observers } = engineDeps
-  const { clock, limits } = options
+  const { clock } = options
   const { store } = guard
   const inventory = new Inventory({
     ready: (entry) => waitQueue.serve(entry),
     released: (entry) => drainer.released(entry),
     changed: (entry, before, from) => changes.serverChanged(entry, before, from),
   })
-  const ctx = engineContext(engineDeps, state, inventory, (build) => workQueue.add(build))
+  const ctx = engineContext(engineDeps, state, inventory, (build) => {
+    // Until the instances are known, a reconcile would take running servers for ended ones. The engine then queues every build.
+    if (state.loaded) workQueue.add(build)
+  })
   const isDraining = () => state.draining
 
-  const retryGrace = new RetryGrace(clock, limits.maxWaiting, ctx.enqueue)
-  const waitQueue = new WaitQueue(clock, retryGrace, ctx.enqueue)
+  const { confirmations, retryGrace, waitQueue } = callerParts(ctx)
   const writer = new ServerWriter(store, inventory, clock)
   const builds = new BuildWriter(store, inventory, {
     changed: (build, before) => changes.buildChanged(build, before),
@@ -89,37 +98,47 @@ export function wireEngine(engineDeps: EngineDependencies, state: EngineState) {
   })
   const details = new DetailWriter(ctx)
   const loader = new Loader(ctx)
-  const events = new EventReporter(ctx)
+  const activity = new Activity(clock, () => buildStats(inventory, (build) => waitQueue.waiting(build)))
+  const events = new EventReporter(ctx, activity)
   const conditions = new Conditions(ctx, builds)
   const startFailures = new StartFailures(ctx, events, conditions)
+  const lateStarts = new LateStarts(ctx, { conditions, events })
   const drainer = new Drainer(ctx)
 
-  const heartbeats = new Heartbeats(ctx, (entry) => details.changed(entry))
+  const maintenance = new MaintenanceAnnouncements(ctx, writer)
+  const serverData = new ServerDataUpdates(ctx, writer)
+  const heartbeats = new Heartbeats(ctx, {
+    playersChanged: (entry) => details.changed(entry),
+    arrived: (entry) => heldHeartbeats.supersede(entry),
+    sessionConfirmed: (entry) => confirmations.confirm(entry),
+  })
+  const heldHeartbeats = new HeldHeartbeats(ctx, (entry) => heartbeats.answer(entry, 'StandingBy'))
   const watcher = new InstanceWatcher(ctx, {
+    starting: (entry, phase) => lateStarts.observed(entry, phase),
     running: (entry) => heartbeats.expect(entry),
     heartbeat,
+    holdHeartbeat: (hostId, hold) => heldHeartbeats.hold(hostId, hold),
     startBlocked: (entry, reason) => startFailures.startReport(entry, reason),
-    adopt: (found) => adoption.adopt(found),
+    ...{ maintenance, adopt: (found) => adoption.adopt(found), recover: (...lost) => adoption.recover(...lost) },
   })
-  const ticker = new Ticker(ctx, { timeouts: new Timeouts(ctx, conditions), watcher, details })
+  const ticker = new Ticker(ctx, {
+    timeouts: new Timeouts(ctx, { conditions, lateStarts }),
+    ...{ watcher, details, activity },
+  })
 
-  const { failoverGrace, preparation, status, workQueue } = reconcileParts(ctx, observers, {
-    writer,
-    builds,
-    details,
-    conditions,
-    startFailures,
-    watcher,
-    drainer,
-    isDraining,
+  const { failoverGrace, preparation, status, terminator, workQueue } = reconcileParts(ctx, observers, {
+    ...{ writer, builds, details, conditions, lateStarts, startFailures, watcher, drainer, isDraining, heldHeartbeats },
     callers: (build) => waitQueue.waiting(build) + retryGrace.count(build),
   })
 
-  const allocator = new Allocator(ctx, { writer, waitQueue, retryGrace, isDraining })
+  const allocator = new Allocator(ctx, { activity, writer, waitQueue, retryGrace, confirmations, isDraining })
   const creation = new BuildCreation(ctx, { events, load: (found) => loader.loadBuild(found) })
   const operations = new BuildOperations(ctx, { creation, events, waitQueue, writer: builds })
-  const changes = new ChangeHandlers(ctx, { builds: operations, conditions, drainer, events, startFailures, waitQueue })
-  const adoption = new ServerAdoption(ctx, { loader, writer, changes })
+  const changes = new ChangeHandlers(ctx, {
+    ...{ builds: operations, conditions, confirmations, drainer, events, heldHeartbeats, lateStarts, maintenance },
+    ...{ startFailures, waitQueue },
+  })
+  const adoption = new ServerAdoption(ctx, { loader, writer, changes, observe: (found) => watcher.observe(found) })
   const resync = storeResync(ctx, builds, creation, operations, adoption)
 
   function heartbeat(hostId: string, beat: Heartbeat): HeartbeatAnswer {
@@ -129,23 +148,18 @@ export function wireEngine(engineDeps: EngineDependencies, state: EngineState) {
   }
 
   return {
-    ctx,
-    allocator,
-    builds: operations,
-    details,
-    drainer,
-    failoverGrace,
-    heartbeat,
-    loader,
-    preparation,
-    resync,
-    status,
-    ticker,
-    waitQueue,
-    watcher,
-    workQueue,
-    writer,
+    ...{ ctx, activity, allocator, builds: operations, confirmations, details, drainer, failoverGrace, heartbeat },
+    ...{ heldHeartbeats, loader, maintenance, preparation, resync, serverData, status, terminator, ticker, waitQueue },
+    ...{ watcher, workQueue, writer },
   }
+}
+
+/** The parts in which allocations wait. */
+function callerParts(ctx: EngineContext) {
+  const { clock, limits } = ctx
+  const retryGrace = new RetryGrace(clock, limits.maxWaiting, ctx.enqueue)
+  const waitQueue = new WaitQueue(clock, retryGrace, ctx.enqueue)
+  return { confirmations: new Confirmations(ctx), retryGrace, waitQueue }
 }
 
 function engineContext(
@@ -165,8 +179,8 @@ function engineContext(
     emitter,
     inventory,
     agentAddress,
-    createLimiter: limiter(limits.maxConcurrentCreates),
-    destroyLimiter: limiter(limits.maxConcurrentDestroys),
+    createLimiter: fairLimiter(limits.maxConcurrentCreates),
+    destroyLimiter: fairLimiter(limits.maxConcurrentDestroys),
     enqueue,
     requeue(entry) {
       entry.retry = noBackoff
@@ -192,6 +206,7 @@ function storeResync(
     builds,
     buildGone: (build) => operations.recordDeleted(build),
     adoptServer: (found) => adoption.adopt(found),
+    acceptServer: (entry, found) => adoption.accept(entry, found),
     refreshServer: (entry) => adoption.refresh(entry),
   })
 }
@@ -201,9 +216,11 @@ interface ReconcilePartDependencies {
   readonly builds: BuildWriter
   readonly details: DetailWriter
   readonly conditions: Conditions
+  readonly lateStarts: LateStarts
   readonly startFailures: StartFailures
   readonly watcher: InstanceWatcher
   readonly drainer: Drainer
+  readonly heldHeartbeats: HeldHeartbeats
   readonly isDraining: () => boolean
   readonly callers: (build: BuildEntry) => number
 }
@@ -221,13 +238,18 @@ function reconcileParts(ctx: EngineContext, observers: Observers, deps: Reconcil
     isDraining: deps.isDraining,
     validateSpec,
   })
-  const starter = new ServerStarter(ctx, { conditions, startFailures, watcher, preparation, validateSpec })
+  const starter = new ServerStarter(ctx, {
+    ...{ conditions, lateStarts: deps.lateStarts, startFailures, watcher, preparation, validateSpec },
+  })
   const terminator = new ServerTerminator(ctx, { buildWriter: deps.builds, details: deps.details })
-  const actions = new ServerActions(ctx, { writer, starter, terminator })
+  const actions = new ServerActions(ctx, {
+    ...{ writer, starter, terminator },
+    saved: (entry) => deps.heldHeartbeats.answerChanged(entry),
+  })
   const serverRemoved = () => deps.drainer.checkProgress()
   const reconciler = new Reconciler(ctx, { conditions, actions, scaler, serverRemoved })
   const workQueue = new WorkQueue<BuildEntry>(ctx.clock, (build) => {
-    preparation.reconcile(build)
+    if (validateSpec(build)) preparation.reconcile(build)
     status.schedule(build)
     if (observers.isEmpty) return reconciler.reconcile(build)
     return observers.timed(
@@ -235,5 +257,5 @@ function reconcileParts(ctx: EngineContext, observers: Observers, deps: Reconcil
       (observer, ms) => observer.reconciled?.(ms),
     )
   })
-  return { failoverGrace, preparation, status, workQueue }
+  return { failoverGrace, preparation, status, terminator, workQueue }
 }

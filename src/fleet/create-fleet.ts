@@ -1,13 +1,14 @@
 /** Creates a fleet: opens the store, starts the agent, and runs an engine while this host leads. */
 import { isIPv6 } from 'node:net'
-import { type Agent, startAgent } from '../agent/index.js'
+import { type Agent, type HeartbeatTarget, startAgent } from '../agent/index.js'
 import type { AgentEndpoint } from '../contracts/backend.js'
 import type { Fleet } from '../contracts/fleet.js'
 import { type FleetOptions, resolveOptions } from '../contracts/options.js'
-import type { Heartbeat } from '../rules/game/heartbeat.js'
 import { openDefaultStore } from '../stores/default-store.js'
 import { facade } from './facade.js'
+import { followGameOutput } from './game-output.js'
 import { LeaderTerm } from './leader-term.js'
+import { handleStoreLoss, storeDamaged } from './store-loss.js'
 
 /**
  * Resolves once this host has loaded the existing builds, servers and sessions, or another host leads. Rejects with
@@ -22,8 +23,18 @@ export async function createFleet(options: FleetOptions): Promise<Fleet> {
     const store = options.store ?? (await openDefaultStore(backend.defaultStore, resolved.logger))
     // The steps are async functions: if one throws synchronously, the steps after it still run.
     if (!options.store) cleanUp.unshift(async () => store.close())
-    cleanUp.unshift(async () => backend.close())
-    const target = { heartbeat: (id: string, beat: Heartbeat) => term.heartbeat(id, beat) }
+    // Leadership ends only after the backend has closed, because until then it carries out the engine's last calls.
+    let resign = async () => {}
+    cleanUp.unshift(
+      async () => backend.close(),
+      () => resign(),
+    )
+    const target: HeartbeatTarget = {
+      heartbeat: (id, beat) => term.heartbeat(id, beat),
+      knowsServer: (id) => term.knowsServer(id),
+      holdHeartbeat: (id, hold) => term.holdHeartbeat(id, hold),
+    }
+    const loss = await handleStoreLoss(store, backend, options.acceptStoreLoss ?? false)
     let agent: Agent | undefined
     let endpoint: AgentEndpoint | undefined
     if (backend.capabilities.agent && !('external' in agentOptions)) {
@@ -45,9 +56,15 @@ export async function createFleet(options: FleetOptions): Promise<Fleet> {
         ? agentOptions.external
         : agent && addressOf(agent, agentOptions.address ?? endpoint?.advertisedHost)
     const term = new LeaderTerm({ resolved, backend, store, agentAddress: agentAddress ?? '' })
-    cleanUp.unshift(() => term.close())
+    resign = () => term.resign()
+    cleanUp.unshift(() => term.stop())
+    if (loss) term.emitter.emit(storeDamaged(loss, resolved.clock.now()))
     await term.begun
-    return facade({ term, backend, store, resolved, agentAddress, cleanUp })
+    const fleet = facade({ term, backend, store, resolved, agentAddress, cleanUp })
+    const { development } = backend.capabilities
+    // Last, because the games of such a fleet end while the backend closes.
+    if (development) cleanUp.push(followGameOutput(fleet, development.output))
+    return fleet
   } catch (error) {
     // Errors during clean-up are dropped, so that the caller gets the original failure.
     for (const step of cleanUp) await step().catch(() => undefined)

@@ -5,16 +5,19 @@
 import { EventEmitter } from 'eventemitter3'
 import type {
   EventListener,
-  EventsDropped,
+  EventReader,
   FleetEmitter,
-  FleetEvent,
   FleetEventType,
   LoggedEvents,
-  ReadEventsOptions,
   UnnumberedEvent,
+  ReadEventsOptions,
 } from '../contracts/events.js'
+import { FleetError } from '../contracts/errors.js'
+import { checkEventType } from '../contracts/events.js'
 import type { Logger } from '../contracts/logger.js'
-import { EventLog } from './event-log.js'
+import { cutMessage } from '../rules/model/sizes.js'
+import { shown } from '../rules/validation/problem.js'
+import { complete, EventLog } from './event-log.js'
 
 /** Frequent events that are of no use for diagnosis later: listeners get them, but the log omits them. */
 const notLogged: ReadonlySet<FleetEventType> = new Set(['PlayersChanged'])
@@ -29,13 +32,20 @@ export class Emitter implements FleetEmitter {
     this.#log = new EventLog(logSize)
   }
 
-  emit(event: UnnumberedEvent): void {
-    const numbered = notLogged.has(event.type) ? Object.assign(event, { seq: 0 }) : this.#log.append(event)
-    if (this.#listeners.listenerCount(event.type) > 0) this.#listeners.emit(event.type, numbered)
-    if (this.#listeners.listenerCount('*') > 0) this.#listeners.emit('*', numbered)
+  emit(emitted: UnnumberedEvent): void {
+    const event = withShortMessage(emitted)
+    const seq = notLogged.has(event.type) ? 0 : this.#log.append(event)
+    if (this.#listeners.listenerCount(event.type) === 0 && this.#listeners.listenerCount('*') === 0) return
+    complete(event, seq)
+    this.#listeners.emit(event.type, event)
+    this.#listeners.emit('*', event)
   }
 
   on<T extends FleetEventType | '*'>(type: T, listener: EventListener<T>): () => void {
+    if (type !== '*') checkEventType('on', type)
+    if (typeof listener !== 'function') {
+      throw new FleetError('invalid', `on: the listener must be a function, but is ${shown(listener)}`)
+    }
     const guarded = (event: Parameters<typeof listener>[0]) => {
       try {
         const result: unknown = listener(event)
@@ -50,7 +60,7 @@ export class Emitter implements FleetEmitter {
     }
   }
 
-  read(options?: ReadEventsOptions): AsyncIterableIterator<FleetEvent | EventsDropped> {
+  read(options?: ReadEventsOptions): EventReader {
     return this.#log.read(options)
   }
 
@@ -65,4 +75,10 @@ export class Emitter implements FleetEmitter {
   #listenerFailed(type: string, error: unknown): void {
     this.#logger.error({ err: error, event: type }, 'event listener failed')
   }
+}
+
+/** The log keeps thousands of events, so none of them may have a message of any length. */
+function withShortMessage(event: UnnumberedEvent): UnnumberedEvent {
+  const message = cutMessage(event.message)
+  return message === event.message ? event : { ...event, message }
 }

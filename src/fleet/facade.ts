@@ -3,19 +3,24 @@ import type { Backend } from '../contracts/backend.js'
 import type { CallOptions } from '../contracts/call-options.js'
 import { FleetError, throwIfAborted } from '../contracts/errors.js'
 import type { FleetEmitter } from '../contracts/events.js'
-import type { AllocateOptions, Fleet, FleetStats, ServerHistory } from '../contracts/fleet.js'
+import { checkNames } from '../contracts/option-checks.js'
+import type { AllocateOptions, Fleet, FleetStats, ServerFilter, ServerHistory } from '../contracts/fleet.js'
+import type { FleetActivity } from '../contracts/observer.js'
 import type { ResolvedOptions } from '../contracts/options.js'
-import type { Store } from '../contracts/store.js'
+import type { Allocation } from '../contracts/sessions.js'
+import type { Store, StoreCheck } from '../contracts/store.js'
 import { buildStats } from '../engine/reporting/stats.js'
 import { lookUp } from '../engine/state/inventory.js'
 import { type AllocationRequest, keyOf, type RefLike } from '../rules/model/resources.js'
-import type { Allocation } from '../rules/model/wire.js'
-import { shown } from '../rules/validation/problem.js'
+import { confirmTimeoutMs } from '../rules/planning/allocation.js'
+import { isObject, shown } from '../rules/validation/problem.js'
 import { readAllocationRequest } from '../rules/validation/requests.js'
+import { Audit, type AuditedSubject } from './audit.js'
 import { HealthCheck } from './health.js'
 import { withInternals } from './internals.js'
 import type { LeaderTerm } from './leader-term.js'
 import { buildCalls, checkDrainOptions, detailCalls, serverCalls } from './resource-calls.js'
+import { sessionCalls } from './session-calls.js'
 import { ResourceView, toRef } from './resource-view.js'
 
 export interface FacadeDependencies {
@@ -37,35 +42,51 @@ export function facade({ term, backend, store, resolved, agentAddress, cleanUp }
     notReadyReason: () => term.notReadyReason(),
     leads: () => term.leads(),
   })
+  const audit = new Audit({ isEnabled: resolved.audit, clock: resolved.clock, emitter })
+  const timedAllocate = (request: AllocationRequest, options: AllocateOptions) => {
+    if (observers.isEmpty) return allocate(term, limits.maxWaitMs, request, options)
+    return observers.timedCall(
+      () => allocate(term, limits.maxWaitMs, request, options),
+      (observer, outcome, ms) => observer.allocated?.(outcome, ms),
+    )
+  }
   let closing: Promise<void> | undefined
 
   return Object.freeze<Fleet>({
     ...withInternals({ emit: (event) => emitter.emit(event), log: emitter.logged(), maxWaitMs: limits.maxWaitMs }),
     agentAddress,
-    builds: buildCalls(term, view),
-    servers: serverCalls(term, view, backend),
+    builds: buildCalls(term, view, audit),
+    servers: serverCalls(term, view, backend, audit),
     details: detailCalls(view),
+    sessions: sessionCalls(term, view, audit),
 
     allocate(request, options = {}) {
-      if (observers.isEmpty) return allocate(term, limits.maxWaitMs, request, options)
-      return observers.timedCall(
-        () => allocate(term, limits.maxWaitMs, request, options),
-        (observer, outcome, ms) => observer.allocated?.(outcome, ms),
-      )
+      if (options.caller === undefined) return timedAllocate(request, options)
+      const subjectOf = (allocation?: Allocation) => allocated(term, request, allocation)
+      return audit.call('allocate', options, subjectOf, () => timedAllocate(request, options))
     },
 
     heartbeat: (sessionHostId, heartbeat) => term.heartbeat(sessionHostId, heartbeat),
+    knowsServer: (sessionHostId) => term.knowsServer(sessionHostId),
+    holdHeartbeat: (sessionHostId, hold) => term.holdHeartbeat(sessionHostId, hold),
     on: (type, listener) => emitter.on(type, listener),
-    events: (options) => emitter.read(options),
+    events(options = {}) {
+      checkNames('events', options, ['from', 'signal'])
+      return emitter.read(options)
+    },
     observe: (observer) => observers.add(observer),
+    store: Object.freeze({ backup: (directory: string) => backUp(store, directory), check: async () => check(store) }),
     stats: () => statsOf(term),
+    activity: async (options = {}) => activityOf(term, view, options),
     health: () => health.run(),
     explain: async (like, options = {}) => explain(term, view, like, options),
 
     async drain(options = {}) {
       throwIfAborted(options.signal)
       checkDrainOptions(options)
-      return term.engine().drainFleet(options)
+      const engine = term.engine()
+      audit.begun('drainFleet', options, {})
+      return engine.drainFleet(options)
     },
 
     close() {
@@ -75,24 +96,57 @@ export function facade({ term, backend, store, resolved, agentAddress, cleanUp }
   })
 }
 
+/** All of them, which the compiler checks. */
+const allocateOptions: Record<keyof AllocateOptions, true> = { waitMs: true, confirm: true, signal: true, caller: true }
+
 /** Not an async function: that would create an extra promise on this hot path. */
 function allocate(
   term: LeaderTerm,
   maxWaitMs: number,
   request: AllocationRequest,
-  { waitMs = 0, signal }: AllocateOptions,
+  options: AllocateOptions,
 ): Promise<Allocation> {
   try {
+    for (const name in options) {
+      if (!Object.hasOwn(allocateOptions, name)) checkNames('allocate', options, Object.keys(allocateOptions))
+    }
+    const { waitMs = 0, confirm = false, signal } = options
     throwIfAborted(signal)
     if (!(waitMs >= 0 && waitMs <= maxWaitMs)) {
       throw new FleetError('invalid', `waitMs must be from 0 to ${maxWaitMs}, but is ${shown(waitMs)}`)
     }
+    if (typeof confirm !== 'boolean') {
+      throw new FleetError('invalid', `confirm must be true or false, but is ${shown(confirm)}`)
+    }
     const checked = readAllocationRequest(request)
     if (!checked.ok) throw new FleetError('invalid', `${checked.problem.field} ${checked.problem.message}`)
-    return term.engine().allocator.allocate(checked.value, { waitMs, signal })
+    const confirmMs = confirm ? confirmTimeoutMs(options.waitMs, maxWaitMs) : undefined
+    return term.engine().allocator.allocate(checked.value, { waitMs, confirmMs, signal })
   } catch (error) {
     return Promise.reject(error)
   }
+}
+
+/** The server of a session. Undefined if the call failed and left the session without one. */
+function allocated(term: LeaderTerm, request: unknown, allocation?: Allocation): AuditedSubject | undefined {
+  const sessionID = isObject(request) ? request['sessionID'] : undefined
+  if (typeof sessionID !== 'string') return undefined
+  const entry = term.leads() ? term.engine().inventory.serverBySession(sessionID) : undefined
+  if (entry) return { build: entry.build.ref, server: entry.ref, sessionID }
+  return allocation && { sessionID }
+}
+
+async function backUp(store: Store, directory: unknown): Promise<void> {
+  if (typeof directory !== 'string' || directory === '') {
+    throw new FleetError('invalid', `store.backup: the directory must be a path, but is ${shown(directory)}`)
+  }
+  if (!store.backup) throw new FleetError('unsupported', 'this store keeps no files of its own that could be copied')
+  await store.backup(directory)
+}
+
+async function check(store: Store): Promise<StoreCheck> {
+  if (!store.check) throw new FleetError('unsupported', 'this store keeps no files of its own that could be checked')
+  return store.check()
 }
 
 function statsOf(term: LeaderTerm): FleetStats {
@@ -100,6 +154,14 @@ function statsOf(term: LeaderTerm): FleetStats {
   if (!term.leads()) return { leads: false, heartbeats, builds: [] }
   const engine = term.engine()
   return { leads: true, heartbeats, builds: buildStats(engine.inventory, (build) => engine.waiting(build)) }
+}
+
+function activityOf(term: LeaderTerm, view: ResourceView, options: CallOptions & ServerFilter): FleetActivity {
+  checkNames('activity', options, ['build', 'signal'])
+  throwIfAborted(options.signal)
+  const { activity } = term.engine()
+  if (options.build === undefined) return activity.read()
+  return activity.read(view.findBuild(options.build).ref)
 }
 
 function explain(term: LeaderTerm, view: ResourceView, like: RefLike, { signal }: CallOptions): ServerHistory {

@@ -39,6 +39,7 @@ export class HealthCheck {
 
   async run(): Promise<FleetHealth> {
     const [storeProblem, backendProblem] = await Promise.all([this.#store.run(), this.#backend.run()])
+    const { backend } = this.#deps
     const problems = [this.#deps.notReadyReason(), storeProblem, backendProblem].filter(
       (problem) => problem !== undefined,
     )
@@ -48,6 +49,7 @@ export class HealthCheck {
       store: storeProblem === undefined,
       backend: backendProblem === undefined,
       problems,
+      ...(backend.isolation && { isolation: backend.isolation }),
     }
   }
 }

@@ -10,6 +10,8 @@ export interface FleetInternals {
   readonly log: LoggedEvents
   /** The fleet's `limits.maxWaitMs`. */
   readonly maxWaitMs: number
+  /** Handles an HTTP request with these headers in its trace. Absent if the fleet is not traced. */
+  readonly inRequest?: <T>(header: (name: string) => string | undefined, handle: () => T) => T
 }
 
 const key = Symbol.for('gamekeeper.internals')

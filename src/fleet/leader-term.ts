@@ -8,7 +8,7 @@ import type { ResolvedOptions } from '../contracts/options.js'
 import type { Store } from '../contracts/store.js'
 import { type Engine, startEngine } from '../engine/engine.js'
 import { LeadershipGuard } from '../engine/persistence/leadership-guard.js'
-import type { Heartbeat, HeartbeatAnswer } from '../rules/game/heartbeat.js'
+import type { Heartbeat, HeartbeatAnswer, HeartbeatHold } from '../rules/game/heartbeat.js'
 import { afterFailure, noBackoff } from '../rules/lifecycle/backoff.js'
 import { Observers } from '../util/observers.js'
 import { Emitter } from './emitter.js'
@@ -71,9 +71,17 @@ export class LeaderTerm {
     return this.#engine
   }
 
+  knowsServer(sessionHostId: string): boolean {
+    return this.#engine?.knowsServer(sessionHostId) ?? false
+  }
+
   heartbeat(sessionHostId: string, heartbeat: Heartbeat): HeartbeatAnswer {
     this.#heartbeats++
     return this.#engine?.heartbeat(sessionHostId, heartbeat) ?? this.#elsewhereAnswer
+  }
+
+  holdHeartbeat(sessionHostId: string, hold: HeartbeatHold): (() => void) | undefined {
+    return this.#engine?.holdHeartbeat(sessionHostId, hold)
   }
 
   /** Number of heartbeats that this host has received. */
@@ -92,15 +100,19 @@ export class LeaderTerm {
     return this.#engine.isDraining() ? 'the fleet is draining' : undefined
   }
 
-  /** Stops the engine, which saves changes that are not yet durable, then gives up leadership. */
-  async close(): Promise<void> {
+  /** Stops the engine, which saves changes that are not yet durable and signals servers that are terminating. */
+  async stop(): Promise<void> {
     this.#isClosed = true
     this.#cancelRetry()
     const error = new FleetError('closed', 'this host is closing; retry on another host, or here after its restart')
     this.#changes = this.#changes.then(() => this.#engine?.stop(error, 'closing'))
     await this.#changes
     this.#engine = undefined
-    await this.#resign()
+  }
+
+  /** Gives up leadership. Call after the backend has closed, because until then it may still carry out the engine's calls. */
+  resign(): Promise<void> {
+    return this.#resign()
   }
 
   #elected(): void {

@@ -3,19 +3,43 @@
  */
 import type { Backend, LogsOptions } from '../contracts/backend.js'
 import { FleetError, throwIfAborted } from '../contracts/errors.js'
-import type { Builds, Details, Servers } from '../contracts/fleet.js'
+import type { Builds, Details, MaintenanceTarget, Servers } from '../contracts/fleet.js'
+import { checkNames } from '../contracts/option-checks.js'
 import type { DrainOptions } from '../contracts/options.js'
+import { itemsOf } from '../contracts/call-options.js'
+import type { Applied } from '../engine/builds/build-application.js'
+import type { BuildEntry, ServerEntry } from '../engine/state/entries.js'
 import { serversOf } from '../engine/state/queries.js'
+import { mapInSlices } from '../platform/turns.js'
+import { keyOf } from '../rules/model/resources.js'
 import { gameServerBuildDetail } from '../rules/model/wire.js'
 import { shown } from '../rules/validation/problem.js'
+import type { Audit, AuditedSubject } from './audit.js'
 import type { LeaderTerm } from './leader-term.js'
+import { readPage } from './list-pages.js'
 import { type ResourceView, toRef } from './resource-view.js'
 
-export function buildCalls(term: LeaderTerm, view: ResourceView): Builds {
+export function buildCalls(term: LeaderTerm, view: ResourceView, audit: Audit): Builds {
+  const engine = () => term.engine()
+  const page: Builds['page'] = async (options = {}) => {
+    checkNames('builds.page', options, ['limit', 'continue', 'signal'])
+    throwIfAborted(options.signal)
+    const entries = engine().inventory.builds.values()
+    return readPage({ name: 'builds', entries, resource: (build) => view.build(build) }, options)
+  }
   return Object.freeze<Builds>({
-    async create(build, { signal } = {}) {
-      throwIfAborted(signal)
-      return view.build(await term.engine().builds.create(build))
+    async create(build, options = {}) {
+      checkNames('builds.create', options, changeOptions)
+      throwIfAborted(options.signal)
+      const subjectOf = (created?: BuildEntry) => created && { build: created.ref }
+      return view.build(await audit.call('createBuild', options, subjectOf, () => engine().builds.create(build)))
+    },
+    async apply(build, options = {}) {
+      checkNames('builds.apply', options, changeOptions)
+      throwIfAborted(options.signal)
+      const subjectOf = (applied?: Applied) => applied && { build: applied.build.ref }
+      const applied = await audit.call('applyBuild', options, subjectOf, () => engine().builds.apply(build))
+      return { result: applied.result, build: view.build(applied.build) }
     },
     async get(ref, { signal } = {}) {
       throwIfAborted(signal)
@@ -23,59 +47,135 @@ export function buildCalls(term: LeaderTerm, view: ResourceView): Builds {
     },
     async list({ signal } = {}) {
       throwIfAborted(signal)
-      return [...term.engine().inventory.builds.values()].map((build) => view.build(build))
+      return mapInSlices(term.engine().inventory.builds.values(), (build) => view.build(build))
     },
-    async patch(ref, change, { signal } = {}) {
-      throwIfAborted(signal)
-      return view.build(await term.engine().builds.patch(toRef(ref), change))
+    page,
+    all(options = {}) {
+      checkNames('builds.all', options, ['limit', 'signal'])
+      return itemsOf((next) => page({ ...options, continue: next }))
     },
-    async update(ref, change, { signal } = {}) {
-      throwIfAborted(signal)
-      return view.build(await term.engine().builds.update(toRef(ref), change))
+    async patch(ref, change, options = {}) {
+      checkNames('builds.patch', options, changeOptions)
+      throwIfAborted(options.signal)
+      const patch = () => engine().builds.patch(toRef(ref), change)
+      return view.build(await audit.call('patchBuild', options, () => ({ build: toRef(ref) }), patch))
+    },
+    async update(ref, change, options = {}) {
+      checkNames('builds.update', options, changeOptions)
+      throwIfAborted(options.signal)
+      const update = () => engine().builds.update(toRef(ref), change)
+      return view.build(await audit.call('updateBuild', options, () => ({ build: toRef(ref) }), update))
     },
     async drain(ref, options = {}) {
       throwIfAborted(options.signal)
       checkDrainOptions(options)
-      return term.engine().drainBuild(view.findBuild(ref), options)
+      const build = view.findBuild(ref)
+      audit.begun('drainBuild', options, { build: build.ref })
+      return engine().drainBuild(build, options)
     },
-    async resume(ref, { signal } = {}) {
-      throwIfAborted(signal)
-      return view.build(await term.engine().builds.setDraining(toRef(ref), false))
+    async resume(ref, options = {}) {
+      checkNames('builds.resume', options, changeOptions)
+      throwIfAborted(options.signal)
+      const resume = () => engine().builds.setDraining(toRef(ref), false)
+      return view.build(await audit.call('resumeBuild', options, () => ({ build: toRef(ref) }), resume))
     },
-    async delete(ref, { signal } = {}) {
-      throwIfAborted(signal)
-      await term.engine().builds.delete(toRef(ref))
+    async delete(ref, options = {}) {
+      checkNames('builds.delete', options, changeOptions)
+      throwIfAborted(options.signal)
+      const remove = () => engine().builds.delete(toRef(ref))
+      await audit.call('deleteBuild', options, () => ({ build: toRef(ref) }), remove)
     },
   })
 }
 
-export function serverCalls(term: LeaderTerm, view: ResourceView, backend: Backend): Servers {
+export function serverCalls(term: LeaderTerm, view: ResourceView, backend: Backend, audit: Audit): Servers {
+  const page: Servers['page'] = async (options = {}) => {
+    checkNames('servers.page', options, ['build', 'limit', 'continue', 'signal'])
+    throwIfAborted(options.signal)
+    const build = options.build === undefined ? undefined : view.findBuild(options.build)
+    const name = build ? `servers of ${keyOf(build.ref)}` : 'servers'
+    const entries = build ? serversOf(build) : term.engine().inventory.servers.values()
+    return readPage({ name, entries, resource: (entry) => view.server(entry) }, options)
+  }
   return Object.freeze<Servers>({
     async get(ref, { signal } = {}) {
       throwIfAborted(signal)
       return view.server(view.findServer(ref))
     },
-    async list({ build, signal } = {}) {
+    async list(options = {}) {
+      checkNames('servers.list', options, ['build', 'signal'])
+      const { build, signal } = options
       throwIfAborted(signal)
       const all = build === undefined ? term.engine().inventory.servers.values() : serversOf(view.findBuild(build))
-      return [...all].map((entry) => view.server(entry))
+      return mapInSlices(all, (entry) => view.server(entry))
+    },
+    page,
+    all(options = {}) {
+      checkNames('servers.all', options, ['build', 'limit', 'signal'])
+      return itemsOf((next) => page({ ...options, continue: next }))
+    },
+    async update(ref, change, options = {}) {
+      checkNames('servers.update', options, changeOptions)
+      throwIfAborted(options.signal)
+      const entry = view.findServer(ref)
+      const update = () => term.engine().serverData.update(entry, change)
+      await audit.call('updateServer', options, () => subjectOf(entry), update)
+      return view.server(entry)
     },
     async drain(ref, options = {}) {
       throwIfAborted(options.signal)
       checkDrainOptions(options)
-      return term.engine().drainServer(view.findServer(ref), options)
+      const entry = view.findServer(ref)
+      audit.begun('drainServer', options, subjectOf(entry))
+      return term.engine().drainServer(entry, options)
     },
-    async delete(ref, { signal } = {}) {
-      throwIfAborted(signal)
-      await term.engine().deleteServer(view.findServer(ref))
+    async announceMaintenance(target, at, options = {}) {
+      throwIfAborted(options.signal)
+      const { maintenance } = term.engine()
+      const entry = isNode(target) ? target : view.findServer(target)
+      const announce = () =>
+        'node' in entry ? maintenance.announceForNode(entry.node, at) : maintenance.announceForServer(entry, at)
+      return { servers: await audit.call('announceMaintenance', options, () => subjectOf(entry), announce) }
+    },
+    async withdrawMaintenance(target, options = {}) {
+      throwIfAborted(options.signal)
+      const { maintenance } = term.engine()
+      const entry = isNode(target) ? target : view.findServer(target)
+      const withdraw = () =>
+        'node' in entry ? maintenance.withdrawForNode(entry.node) : maintenance.withdrawForServer(entry)
+      return { servers: await audit.call('withdrawMaintenance', options, () => subjectOf(entry), withdraw) }
+    },
+    async delete(ref, options = {}) {
+      throwIfAborted(options.signal)
+      const entry = view.findServer(ref)
+      const remove = () => term.engine().deleteServer(entry)
+      await audit.call('deleteServer', options, () => subjectOf(entry), remove)
     },
     logs(ref, options: LogsOptions = {}) {
+      checkNames('logs', options, ['follow', 'tail', 'signal'])
       if (!backend.logs) {
         throw new FleetError('unsupported', `the ${backend.name} backend keeps no logs of its servers`)
       }
-      return backend.logs(toRef(ref), options)
+      return masked(backend.logs(toRef(ref), options), view.secretMask(toRef(ref)))
     },
   })
+}
+
+/** Options of the calls that change something. */
+const changeOptions = ['signal', 'caller'] as const
+
+function subjectOf(target: ServerEntry | { readonly node: string }): AuditedSubject {
+  return 'node' in target ? { node: target.node } : { build: target.build.ref, server: target.ref }
+}
+
+/** Throws `invalid` for a node that is not a name. */
+function isNode(target: MaintenanceTarget): target is { readonly node: string } {
+  // A server's name says more than its node.
+  if (typeof target === 'string' || 'name' in target) return false
+  if (typeof target.node !== 'string' || target.node === '') {
+    throw new FleetError('invalid', `node must be a non-empty string, but is ${shown(target.node)}`)
+  }
+  return true
 }
 
 export function detailCalls(view: ResourceView): Details {
@@ -87,14 +187,23 @@ export function detailCalls(view: ResourceView): Details {
     async ofBuild(ref, { signal } = {}) {
       throwIfAborted(signal)
       const build = view.findBuild(ref)
-      const details = Array.from(serversOf(build), (entry) => view.detail(entry))
+      const details = await mapInSlices(serversOf(build), (entry) => view.detail(entry))
       return gameServerBuildDetail(build.record, details, view.apiGroup)
     },
   })
 }
 
+async function* masked(lines: AsyncIterable<string>, mask: (line: string) => string): AsyncGenerator<string> {
+  for await (const line of lines) yield mask(line)
+}
+
+/** All of them, which the compiler checks. */
+const drainOptions: Record<keyof DrainOptions, true> = { active: true, deadlineMs: true, signal: true, caller: true }
+
 /** Throws `invalid` for an unknown value, so that a typo cannot end matches. */
-export function checkDrainOptions({ active, deadlineMs }: DrainOptions): void {
+export function checkDrainOptions(options: DrainOptions): void {
+  checkNames('drain', options, Object.keys(drainOptions))
+  const { active, deadlineMs } = options
   if (active !== undefined && active !== 'wait' && active !== 'terminate') {
     throw new FleetError('invalid', `active must be 'wait' or 'terminate', but is ${shown(active)}`)
   }

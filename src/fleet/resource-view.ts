@@ -3,6 +3,7 @@ import { FleetError } from '../contracts/errors.js'
 import type { BuildEntry, ServerEntry } from '../engine/state/entries.js'
 import { lookUp } from '../engine/state/inventory.js'
 import { countsOf, generationsOf } from '../engine/state/queries.js'
+import { secretMask } from '../rules/model/names.js'
 import { keyOf, type Ref, type RefLike } from '../rules/model/resources.js'
 import {
   type GameServer,
@@ -12,6 +13,7 @@ import {
   type GameServerDetail,
   gameServerDetail,
 } from '../rules/model/wire.js'
+import { isObject, shown } from '../rules/validation/problem.js'
 import { defaultNamespace } from '../rules/validation/requests.js'
 import type { LeaderTerm } from './leader-term.js'
 
@@ -37,6 +39,12 @@ export class ResourceView {
     return entry
   }
 
+  /** Returns a function that masks the server's secret, even if this host does not lead or the server no longer exists. */
+  secretMask(ref: Ref): (line: string) => string {
+    const entry = this.#term.leads() ? lookUp(this.#term.engine().inventory.servers, ref) : undefined
+    return secretMask(ref.name, entry?.record.token)
+  }
+
   build(build: BuildEntry): GameServerBuild {
     return gameServerBuild(build.record, countsOf(build), this.apiGroup, generationsOf(build))
   }
@@ -50,8 +58,12 @@ export class ResourceView {
   }
 }
 
-/** A string names a resource in the default namespace. */
+/** A string names a resource in the default namespace. Throws `invalid` for anything else than a name or a reference. */
 export function toRef(like: RefLike): Ref {
+  const given: unknown = like
+  if (typeof given !== 'string' && !(isObject(given) && typeof given['name'] === 'string')) {
+    throw new FleetError('invalid', `expected a name or { namespace, name }, but got ${shown(given)}`)
+  }
   return typeof like === 'string'
     ? { namespace: defaultNamespace, name: like }
     : { namespace: like.namespace ?? defaultNamespace, name: like.name }

@@ -1,15 +1,21 @@
 /** The HTTP APIs: routes to mount in a host app, and `serve`, which runs them on their own ports. */
 export { agentListener, type AgentListenerOptions, type AgentOperation, type HeartbeatTarget } from '../agent/index.js'
-export { allocationRoutes, type AllocatingFleet, type AllocationRoutesOptions } from './api/allocation.js'
+export {
+  allocationRoutes,
+  type AllocatingFleet,
+  type AllocationRoutesOptions,
+  type SessionIDs,
+} from './api/allocation.js'
 export { bearerTokens, type BearerToken } from './access/bearer-tokens.js'
-export type { Compat } from './api/compat.js'
+export type { AnsweredAllocation, Compat } from './api/compat.js'
 export type { CorsOptions } from './access/cors.js'
+export type { DashboardPage } from './serve/dashboard-page.js'
 export type { EventStreamOptions, ReadableFleet, StreamedEvent } from './api/event-stream.js'
-export type { ApiRequest, ClientCertificate } from './core/exchange.js'
+export type { ApiRequest, ClientCertificate, Identity } from './core/exchange.js'
 export type { HttpResponse } from './core/http-response.js'
 export { fastifyPlugin, type FastifyHost } from './mounts/fastify.js'
 export { fleetRoutes, type FleetRoutesOptions } from './api/fleet-routes.js'
-export type { Authorize, GuardOptions, RateLimit } from './access/guard.js'
+export type { Authorize, GuardOptions, RateLimit, Verdict } from './access/guard.js'
 export type { TlsOptions } from '../platform/tls-files.js'
 export { defaultServeLimits, type ServeLimits } from './serve/limits.js'
 export { allowedHosts } from './access/allowed-hosts.js'

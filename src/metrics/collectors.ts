@@ -6,6 +6,7 @@ import type { Clock } from '../contracts/clock.js'
 import type { FleetEvent } from '../contracts/events.js'
 import type { Fleet, FleetHealth, FleetStats } from '../contracts/fleet.js'
 import { internalsOf } from '../fleet/internals.js'
+import { turns } from '../platform/turns.js'
 import type { EndingReason, Ref, ServerState } from '../rules/model/resources.js'
 import type { BuildCounts } from '../rules/model/status.js'
 import type { MetricName } from './definitions.js'
@@ -18,17 +19,15 @@ export type MeasuredFleet = Pick<Fleet, 'observe' | 'on' | 'stats' | 'health'>
 export function readState(fleet: MeasuredFleet, metrics: MetricFactory, clock: Clock): void {
   const stats = cached(clock, () => fleet.stats())
   const buildGauge = (name: MetricName, valueOf: (build: FleetStats['builds'][number]) => number) =>
-    metrics.gauge(name, (set) => {
-      for (const each of stats().builds) set(labelsOf(each.build), valueOf(each))
-    })
+    metrics.gauge(name, (set) => inSlices(stats().builds, (each) => set(labelsOf(each.build), valueOf(each))))
   const healthGauge = (name: MetricName, valueOf: (health: FleetHealth) => boolean) =>
     metrics.gauge(name, async (set) => set({}, Number(valueOf(await fleet.health()))))
 
-  metrics.gauge('gamekeeper_servers', (set) => {
-    for (const { build, servers } of stats().builds) {
+  metrics.gauge('gamekeeper_servers', (set) =>
+    inSlices(stats().builds, ({ build, servers }) => {
       for (const [count, state] of states) set({ ...labelsOf(build), state }, servers[count])
-    }
-  })
+    }),
+  )
   buildGauge('gamekeeper_build_standing_by', ({ standingBy }) => standingBy)
   buildGauge('gamekeeper_build_max', ({ max }) => max)
   buildGauge('gamekeeper_build_healthy', ({ health }) => Number(health === 'Healthy'))
@@ -94,12 +93,23 @@ const intendedReasons: ReadonlySet<EndingReason> = new Set([
   'ScaledDown',
   'Replaced',
   'Deleted',
+  'SessionEnded',
   'BuildDeleted',
   'Drained',
 ])
 
 function labelsOf({ namespace, name }: Ref): { readonly namespace: string; readonly build: string } {
   return { namespace, build: name }
+}
+
+const buildsPerSlice = 40
+
+/** Handles the builds in slices, between which the event loop handles other work. */
+async function inSlices<T>(builds: readonly T[], handle: (build: T) => void): Promise<void> {
+  for (const [i, build] of builds.entries()) {
+    if (i > 0 && i % buildsPerSlice === 0) await turns.take()
+    handle(build)
+  }
 }
 
 const cacheMs = 100

@@ -1,10 +1,12 @@
 /** Prometheus metrics for a fleet, in the host app's registry or a separate one. */
 import { type Clock, systemClock } from '../contracts/clock.js'
 import { FleetError } from '../contracts/errors.js'
+import { aClock, anObject, checkOptions } from '../contracts/option-checks.js'
 import { countEvents, type MeasuredFleet, readState, timeCalls } from './collectors.js'
 import { definitions } from './definitions.js'
 import { MetricFactory } from './metric-factory.js'
 import { loadPromClient, type MetricsRegistry } from './prom-client.js'
+import { textOf } from './text.js'
 
 export interface FleetMetricsOptions {
   /** Default: a new registry. Pass prom-client's `register` to use the host app's. */
@@ -28,6 +30,7 @@ export interface FleetMetrics {
  * prom-client is not installed, and `invalid` if the registry already contains a fleet's metrics.
  */
 export function fleetMetrics(fleet: MeasuredFleet, options: FleetMetricsOptions = {}): FleetMetrics {
+  checkOptions('fleetMetrics', options, { registry: anObject, clock: aClock })
   const client = loadPromClient()
   const registry = options.registry ?? new client.Registry()
   if (registry.getSingleMetric('gamekeeper_servers') !== undefined) {
@@ -37,10 +40,12 @@ export function fleetMetrics(fleet: MeasuredFleet, options: FleetMetricsOptions 
   readState(fleet, metrics, options.clock ?? systemClock)
   const stopTiming = timeCalls(fleet, metrics)
   const stopCounting = countEvents(fleet, metrics)
+  let text: Promise<string> | undefined
   return {
     registry,
     contentType: registry.contentType,
-    text: () => registry.metrics(),
+    // Concurrent scrapes share one text.
+    text: () => (text ??= textOf(registry).finally(() => (text = undefined))),
     close() {
       stopTiming()
       stopCounting()

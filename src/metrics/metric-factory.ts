@@ -13,13 +13,16 @@ export class MetricFactory {
 
   /**
    * A gauge whose values `read` sets at each scrape. Earlier values are removed, so that those of a deleted build disappear.
+   * A scrape that begins while another one reads waits for its values, which would be incomplete otherwise.
    */
   gauge(name: MetricName, read: (set: Gauge['set']) => void | Promise<void>): void {
-    const gauge = new this.#client.Gauge(
-      this.#settings(name, async () => {
-        gauge.reset()
-        await read((labels, value) => gauge.set(labels, value))
-      }),
+    let reading: Promise<void> | undefined
+    const refresh = async () => {
+      gauge.reset()
+      await read((labels, value) => gauge.set(labels, value))
+    }
+    const gauge: Gauge = new this.#client.Gauge(
+      this.#settings(name, () => (reading ??= refresh().finally(() => (reading = undefined)))),
     )
   }
 

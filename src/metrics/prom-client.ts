@@ -6,9 +6,20 @@ import { loadOptionalPackage } from '../platform/optional-package.js'
 export interface MetricsRegistry {
   readonly contentType: string
   metrics(): Promise<string>
+  getMetricsAsArray(): readonly RegisteredMetric[]
+  getSingleMetricAsString(name: string): Promise<string>
+  /** Not in prom-client's types. */
+  getMetricsAsString?(metric: Pick<Required<RegisteredMetric>, 'get'>): Promise<string>
   registerMetric(metric: unknown): void
   getSingleMetric(name: string): unknown
   removeSingleMetric(name: string): void
+}
+
+export interface RegisteredMetric {
+  readonly name: string
+  get?(): Promise<{ readonly values: readonly unknown[] }>
+  /** Histograms have it in addition to `get`. */
+  getForPromString?(): unknown
 }
 
 type Labels = Readonly<Record<string, string>>

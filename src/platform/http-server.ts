@@ -7,7 +7,8 @@ import { createServer as createTlsServer, type Server as TlsServer } from 'node:
 import type { Socket } from 'node:net'
 import { systemClock } from '../contracts/clock.js'
 import { FleetError } from '../contracts/errors.js'
-import { type Logger, silentLogger } from '../contracts/logger.js'
+import type { Logger } from '../contracts/logger.js'
+import { loggerOf } from '../contracts/stderr-logger.js'
 import type { TlsFiles } from './tls-files.js'
 
 export type Server = PlainServer | TlsServer
@@ -19,9 +20,7 @@ export interface HttpServerLimits {
   readonly requestTimeoutMs: number
   /** How often the two timeouts above are checked. A timeout can fire this much too late. */
   readonly checkIntervalMs: number
-  /**
-   * How long an idle keep-alive connection stays open: longer than heartbeat intervals and than clients pool connections.
-   */
+  /** How long an idle keep-alive connection stays open. Longer than heartbeat intervals and than most clients' pool timeouts. */
   readonly keepAliveTimeoutMs: number
   /** A connection without traffic for this long is closed. Longer than any call may wait for a server. */
   readonly stallTimeoutMs: number
@@ -79,7 +78,7 @@ export interface ListenOptions {
   readonly port: number
   /** Name of the option that contains `host` and `port`, such as `agent`. Used in messages. */
   readonly option: string
-  readonly logger?: Logger
+  readonly logger?: Logger | false
 }
 
 export interface Listening {
@@ -92,7 +91,8 @@ export interface Listening {
  * port.
  */
 export function listen(server: Server, options: ListenOptions): Promise<Listening> {
-  const { host, port, option, logger = silentLogger } = options
+  const { host, port, option } = options
+  const logger = loggerOf(options.logger)
   if (!Number.isInteger(port) || port < 0 || port > 65_535) {
     return Promise.reject(
       new FleetError('invalid', `${option}.port must be an integer from 0 to 65535, but is ${String(port)}`),
@@ -106,7 +106,7 @@ export function listen(server: Server, options: ListenOptions): Promise<Listenin
     server.listen({ host, port }, () => {
       server.off('error', failed)
       // From now on an error means that a connection could not be accepted. Without a listener it would end the process.
-      server.on('error', (error) => logger.warn({ err: error, option }, 'accepting a connection failed'))
+      server.on('error', (error) => logger.warn({ err: error, option }, 'cannot accept a connection'))
       const address = server.address()
       if (typeof address === 'object' && address !== null) resolve({ host: address.address, port: address.port })
       else reject(new FleetError('internal', `${option} listens on ${String(address)} instead of a host and port`))

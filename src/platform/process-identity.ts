@@ -39,6 +39,7 @@ export function currentProcess(): ProcessIdentity {
 export interface ProcStat {
   readonly state: string
   readonly group: number
+  readonly session: number
   readonly startTicks: string
 }
 
@@ -46,11 +47,11 @@ export interface ProcStat {
 export function procStat(pid: number): ProcStat | undefined {
   const text = readProc(`/proc/${pid}/stat`, pid)
   if (text === undefined) return undefined
-  const [state, , group, ...rest] = text.slice(text.lastIndexOf(')') + 2).split(' ')
-  // The start time is field 22 of the line. The field after the name is field 3, so the first field in `rest` is field 6.
-  const startTicks = rest[22 - 6]
+  const [state, , group, session, ...rest] = text.slice(text.lastIndexOf(')') + 2).split(' ')
+  // The start time is field 22 of the line. The field after the name is field 3, so the first field in `rest` is field 7.
+  const startTicks = rest[22 - 7]
   if (state === undefined || startTicks === undefined) throw cannotTell(pid, `/proc/${pid}/stat has an unknown format`)
-  return { state, group: Number(group), startTicks }
+  return { state, group: Number(group), session: Number(session), startTicks }
 }
 
 /** Reads a file in `/proc`. Returns undefined if the process no longer exists. */
@@ -67,8 +68,17 @@ export function readProc(path: string, pid: number): string | undefined {
 
 function startFromProc(pid: number): string | undefined {
   const stat = procStat(pid)
-  if (!stat || stat.state === 'Z' || stat.state === 'X') return undefined
-  return `${bootId()}:${stat.startTicks}`
+  return stat && startOf(stat)
+}
+
+/** Linux only. Returns the `startedAt` of a process; undefined for a zombie. */
+export function startOf({ state, startTicks }: ProcStat): string | undefined {
+  return state === 'Z' || state === 'X' ? undefined : `${bootId()}:${startTicks}`
+}
+
+/** Whether the process was started since the machine was last started. False where that cannot be determined. */
+export function isOfThisBoot({ startedAt }: ProcessIdentity): boolean {
+  return process.platform === 'linux' && startedAt.startsWith(`${bootId()}:`)
 }
 
 let knownBootId: string | undefined

@@ -8,6 +8,14 @@ import { after } from './timers.js'
 
 const maxAnswerLength = 1024 * 1024
 
+/** Lets the agent postpone its answer until it has news for the game. */
+export interface Patience {
+  /** How long the agent may take, in ms, in addition to the usual timeout. Agents that do not support this answer at once. */
+  readonly waitMs: number
+  /** Ends the request, which then rejects with the signal's reason. */
+  readonly interrupted: AbortSignal
+}
+
 export class AgentClient {
   /** `host:port`, used in messages. */
   readonly name: string
@@ -25,8 +33,8 @@ export class AgentClient {
   }
 
   /** Resolves with the body of a 200 response. Otherwise rejects with an Error that says what happened. */
-  heartbeat(body: object): Promise<string> {
-    return this.#send('PATCH', `/v1/sessionHosts/${this.#id}`, body, 2)
+  heartbeat(body: object, patience?: Patience): Promise<string> {
+    return this.#send('PATCH', `/v1/sessionHosts/${this.#id}`, body, 2, patience)
   }
 
   /** Sends this SDK's name and version. Resolves and rejects like `heartbeat`. */
@@ -40,11 +48,13 @@ export class AgentClient {
     this.#connections.destroy()
   }
 
-  async #send(method: string, path: string, body: object, attempts: number): Promise<string> {
-    const url = new URL(path, this.#origin)
-    const text = JSON.stringify(body)
+  async #send(method: string, path: string, body: object, attempts: number, patience?: Patience): Promise<string> {
+    const call: Exchange = {
+      ...{ method, url: new URL(path, this.#origin), body: JSON.stringify(body), agent: this.#connections, patience },
+      timeoutMs: this.#timeoutMs + (patience?.waitMs ?? 0),
+    }
     for (let attempt = 1; attempt <= attempts && !this.#closed; attempt++) {
-      const answer = await exchange(method, url, text, this.#connections, this.#timeoutMs)
+      const answer = await exchange(call)
       if (answer !== staleConnection) return answer
     }
     throw new Error('the connection was closed')
@@ -54,15 +64,23 @@ export class AgentClient {
 /** The agent closed the keep-alive connection before it received the request. A retry opens a new connection. */
 const staleConnection = Symbol('stale connection')
 
-function exchange(
-  method: string,
-  url: URL,
-  body: string,
-  agent: Agent,
-  timeoutMs: number,
-): Promise<string | typeof staleConnection> {
+interface Exchange {
+  readonly method: string
+  readonly url: URL
+  readonly body: string
+  readonly agent: Agent
+  readonly timeoutMs: number
+  readonly patience: Patience | undefined
+}
+
+function exchange(call: Exchange): Promise<string | typeof staleConnection> {
+  const { method, url, body, agent, timeoutMs, patience } = call
   return new Promise((resolve, reject) => {
-    const headers = { 'content-type': 'application/json', 'content-length': Buffer.byteLength(body) }
+    const headers = {
+      'content-type': 'application/json',
+      'content-length': Buffer.byteLength(body),
+      ...(patience && { prefer: `wait=${Math.ceil(patience.waitMs / 1_000)}` }),
+    }
     const outgoing = request(url, { method, agent, headers })
     const fail = (message: string) => {
       reject(new Error(message))
@@ -73,9 +91,17 @@ function exchange(
       // read.
       setImmediate(() => fail(`no answer within ${timeoutMs} ms`))
     })
+    const interrupt = () => {
+      const reason: unknown = patience?.interrupted.reason
+      reject(reason instanceof Error ? reason : new Error('interrupted'))
+      outgoing.destroy()
+    }
+    const settled = () => patience?.interrupted.removeEventListener('abort', interrupt)
+    patience?.interrupted.addEventListener('abort', interrupt)
     let responded = false
     outgoing.on('socket', (socket) => socket.unref())
     outgoing.on('close', cancelTimeout)
+    outgoing.on('close', settled)
     outgoing.on('error', (error) => {
       if (outgoing.reusedSocket && !responded && isReset(error)) resolve(staleConnection)
       else reject(error)
@@ -90,6 +116,7 @@ function exchange(
       })
       incoming.on('error', reject)
       incoming.on('end', () => {
+        settled()
         if (incoming.statusCode === 200) resolve(text)
         else reject(new Error(`answered with status ${incoming.statusCode}`))
       })

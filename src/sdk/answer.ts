@@ -7,6 +7,8 @@ export interface Answer {
   readonly operation: string
   readonly nextHeartbeatIntervalMs?: number
   readonly session?: SessionConfig
+  /** When announced maintenance begins, wall time in ms. */
+  readonly maintenanceAt?: number
 }
 
 /** Throws an Error that quotes `text` if it is not a valid answer. */
@@ -15,10 +17,12 @@ export function readAnswer(text: string): Answer {
   if (!isObject(body) || typeof body['operation'] !== 'string') throw new Error(`not an answer: ${shown(text)}`)
   const interval = body['nextHeartbeatIntervalMs']
   const session = sessionOf(body['sessionConfig'])
+  const maintenanceAt = timeOf(body['nextScheduledMaintenanceUtc'])
   return {
     operation: body['operation'],
     ...(typeof interval === 'number' && interval > 0 ? { nextHeartbeatIntervalMs: interval } : {}),
     ...(session === undefined ? {} : { session }),
+    ...(maintenanceAt === undefined ? {} : { maintenanceAt }),
   }
 }
 
@@ -30,17 +34,20 @@ function parse(text: string): unknown {
   }
 }
 
+function timeOf(value: unknown): number | undefined {
+  const ms = typeof value === 'string' ? Date.parse(value) : NaN
+  return Number.isNaN(ms) ? undefined : ms
+}
+
 /** Returns undefined if there is no session id. */
 function sessionOf(value: unknown): SessionConfig | undefined {
   if (!isObject(value)) return undefined
-  const { sessionId, sessionCookie, initialPlayers, metadata } = value
+  const { sessionId, sessionCookie, initialPlayers } = value
   if (typeof sessionId !== 'string' || sessionId === '') return undefined
   const players = Array.isArray(initialPlayers) ? initialPlayers.filter((id) => typeof id === 'string') : []
-  const entries = isObject(metadata) ? Object.entries(metadata) : []
   return Object.freeze({
     sessionId,
     ...(typeof sessionCookie === 'string' ? { sessionCookie } : {}),
     initialPlayers: Object.freeze(players),
-    metadata: Object.freeze(Object.fromEntries(entries.map(([name, text]) => [name, String(text)]))),
   })
 }

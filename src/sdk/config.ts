@@ -4,7 +4,9 @@
  */
 import { readFile } from 'node:fs/promises'
 import { FleetError, messageOf } from '../contracts/errors.js'
+import { readInstanceNumber } from '../rules/game/instance-number.js'
 import { isObject, shown } from '../rules/validation/problem.js'
+import { portFinder } from './find-port.js'
 
 export interface GamePort {
   /** The port that the game listens on. */
@@ -18,12 +20,27 @@ export interface GameServerConfig {
   readonly serverId: string
   /** The address that players connect to. Undefined if the fleet does not know it. */
   readonly publicAddress: string | undefined
+  /** Public DNS name of the server's machine. Undefined if the fleet does not know it. */
+  readonly fullyQualifiedDomainName: string | undefined
+  /** From 0; unique among the fleet's servers on the same machine. */
+  readonly serverInstanceNumber: number
+  /** PlayFab title of the game. Undefined if the fleet does not know it. */
+  readonly titleId: string | undefined
+  /** Undefined if the fleet does not know it. */
+  readonly region: string | undefined
   /** Ports by their name in the build's template. */
   readonly ports: Readonly<Record<string, GamePort>>
+  /**
+   * Returns the port with this name, or with this number in the build's template. If there is only one port, the argument may be
+   * omitted. Throws `invalid`, naming the ports that there are. Needs no `this`.
+   */
+  port(this: void, nameOrNumber?: string | number): GamePort
   /** The build's `spec.buildMetadata`. */
   readonly buildMetadata: Readonly<Record<string, string>>
   readonly folders: {
     readonly logs: string | undefined
+    /** For crash dumps. */
+    readonly dumps: string | undefined
     readonly certificates: string | undefined
     readonly sharedContent: string | undefined
   }
@@ -107,18 +124,34 @@ function configOf(raw: Fields, env: Environment, source: string): ReadConfig {
   if (sessionHostId === undefined) throw fieldError(raw, 'sessionHostId', 'must be a non-empty string', source)
   const origin = originOf(textAt(raw, 'heartbeatEndpoint'))
   if (origin === undefined) throw fieldError(raw, 'heartbeatEndpoint', 'must be host:port', source)
-  const config: GameServerConfig = Object.freeze({
+  const ports = portsOf(raw)
+  const fields = {
     serverId: sessionHostId.split('.', 1)[0] ?? sessionHostId,
     publicAddress: addressOf(raw) ?? env['PUBLIC_IPV4_ADDRESS'],
-    ports: portsOf(raw),
+    fullyQualifiedDomainName: domainNameOf(raw) ?? textAt(env, 'PF_FQDN'),
+    serverInstanceNumber:
+      readInstanceNumber(raw['serverInstanceNumber']) ?? readInstanceNumber(env['PF_SERVER_INSTANCE_NUMBER']) ?? 0,
+    titleId: textAt(env, 'PF_TITLE_ID'),
+    region: textAt(env, 'PF_REGION'),
+    ports,
     buildMetadata: stringsOf(raw['buildMetadata']),
     folders: Object.freeze({
       logs: textAt(raw, 'logFolder') ?? env['PF_SERVER_LOG_DIRECTORY'],
-      certificates: textAt(raw, 'certificateFolder'),
+      dumps: textAt(env, 'PF_SERVER_DUMP_DIRECTORY'),
+      certificates: textAt(raw, 'certificateFolder') ?? textAt(env, 'CERTIFICATE_FOLDER'),
       sharedContent: textAt(raw, 'sharedContentFolder'),
     }),
     raw,
-  })
+  }
+  // Not enumerable, so that a configuration can be cloned and logged.
+  const config: GameServerConfig = Object.defineProperty(
+    Object.assign(fields, { port: portFinder(ports, env) }),
+    'port',
+    {
+      enumerable: false,
+    },
+  )
+  Object.freeze(config)
   return { config, agent: { origin, sessionHostId } }
 }
 
@@ -144,6 +177,12 @@ function addressOf(raw: Fields): string | undefined {
     if (address !== undefined) return address
   }
   return undefined
+}
+
+/** Agents that know no name write this text. */
+function domainNameOf(raw: Fields): string | undefined {
+  const name = textAt(raw, 'fullyQualifiedDomainName')
+  return name === 'NOT_APPLICABLE' ? undefined : name
 }
 
 function portsOf(raw: Fields): Readonly<Record<string, GamePort>> {

@@ -2,6 +2,7 @@
  * The game server as its own process sees it: state, session, players and termination. Never throws into the game's code and
  * never ends the process: errors in callbacks are caught, and heartbeats are retried while the agent is unreachable.
  */
+import { systemClock } from '../contracts/clock.js'
 import type { Logger } from '../contracts/logger.js'
 import type { GameState, SessionConfig } from '../rules/game/heartbeat.js'
 import type { AgentClient } from './agent-client.js'
@@ -10,6 +11,7 @@ import type { GameServerConfig } from './config.js'
 import { type HealthCheck, healthCheck } from './health-check.js'
 import { HeartbeatLoop } from './heartbeat-loop.js'
 import type { Logs } from './logs.js'
+import { type MaintenanceCallback, MaintenanceCallbacks } from './maintenance-callbacks.js'
 import { KeepAlive } from './timers.js'
 import { intervalOf, type SdkTiming } from './timing.js'
 
@@ -32,10 +34,15 @@ export interface Gsdk {
   readonly updateConnectedPlayers: (ids: readonly string[]) => void
   /**
    * Calls `fn` once when this server has to end, either because a heartbeat answer says so or because of SIGTERM. Calls it
-   * immediately if that has already happened. `fn` should save what it must and end the process, which is killed after its
-   * grace period.
+   * immediately if that has already happened. `fn` should save what it must and end the process, which is killed when the
+   * grace period is over that starts with that answer or SIGTERM.
    */
   readonly onTerminate: (fn: () => void | Promise<void>) => void
+  /**
+   * Calls `fn` with the time at which announced maintenance of this server or its machine begins, once for each time that is
+   * announced. Calls it immediately if a time is already known. The server is not terminated because of it.
+   */
+  readonly onMaintenance: (fn: (beginsAt: Date) => void | Promise<void>) => void
   /** Stops heartbeats permanently, removes the SIGTERM handler, and ignores an answer still in flight. */
   readonly stop: () => void
 }
@@ -68,6 +75,7 @@ export function createGsdk(deps: GsdkDependencies): Gsdk {
     readyForPlayers: () => server.readyForPlayers(),
     updateConnectedPlayers: (ids: readonly string[]) => server.updateConnectedPlayers(ids),
     onTerminate: (fn: () => void | Promise<void>) => server.onTerminate(fn),
+    onMaintenance: (fn: MaintenanceCallback) => server.maintenance.add(fn),
     stop: () => server.stop(),
   })
 }
@@ -81,11 +89,13 @@ class GameServerSession {
   readonly #ready = deferred<SessionConfig>()
   readonly #keepAlive = new KeepAlive()
   readonly #callbacks: TerminateCallback[] = []
+  readonly maintenance: MaintenanceCallbacks
   // Stays installed after the first signal: another may arrive while the game is shutting down.
   readonly #onSigterm = () => this.#terminate('received SIGTERM')
   #state: SdkState = 'Initializing'
   #session: SessionConfig | undefined
   #players: readonly string[] = []
+  #intervalMs: number
   #introduced = false
   #stopped = false
   #lastWarning = ''
@@ -93,8 +103,15 @@ class GameServerSession {
   constructor(deps: GsdkDependencies) {
     const { client, timing, logger, health } = deps
     this.#deps = deps
+    this.#intervalMs = timing.heartbeatIntervalMs
     this.#reportHealth = healthCheck(health, logger)
-    this.#heartbeats = new HeartbeatLoop({ send: () => this.#heartbeat(), agent: client.name, timing, logger })
+    this.maintenance = new MaintenanceCallbacks(logger)
+    this.#heartbeats = new HeartbeatLoop({
+      send: (interrupted) => this.#heartbeat(interrupted),
+      agent: client.name,
+      timing,
+      logger,
+    })
     this.#heartbeats.start()
   }
 
@@ -137,18 +154,27 @@ class GameServerSession {
   }
 
   /** Sends one heartbeat and resolves with the time in ms until the next. */
-  async #heartbeat(): Promise<number> {
+  async #heartbeat(interrupted?: AbortSignal): Promise<number> {
     const reported = this.#state
-    const text = await this.#deps.client.heartbeat({
+    const body = {
       CurrentGameState: reported,
       CurrentGameHealth: this.#reportHealth(),
       CurrentPlayers: this.#players.map((id) => ({ PlayerId: id })),
-    })
+    }
+    // While the game waits for its session, the agent may hold the answer until the next heartbeat is due.
+    const isWaiting = reported === 'StandingBy' && interrupted !== undefined
+    const sentAt = systemClock.elapsed()
+    const text = await this.#deps.client.heartbeat(
+      body,
+      isWaiting ? { waitMs: this.#intervalMs, interrupted } : undefined,
+    )
     if (this.#stopped) return 0
     const answer = readAnswer(text)
+    this.#intervalMs = intervalOf(answer.nextHeartbeatIntervalMs, this.#deps.timing)
+    if (answer.maintenanceAt !== undefined) this.maintenance.announced(answer.maintenanceAt)
     this.#handle(answer, reported)
     if (!this.#introduced) await this.#introduce()
-    return intervalOf(answer.nextHeartbeatIntervalMs, this.#deps.timing)
+    return isWaiting ? Math.max(0, this.#intervalMs - (systemClock.elapsed() - sentAt)) : this.#intervalMs
   }
 
   /** Sent after the first answer, so that the introduction is not lost if the agent is unreachable at start-up. */

@@ -1,6 +1,6 @@
 /**
  * Decides when to send a heartbeat: at the agent's interval, sooner after a change, and later while the agent does not
- * answer. Never sends two at once. Runs in the game's process on real time.
+ * answer. Never sends two at once; a change interrupts a heartbeat whose answer the agent may hold. Runs in the game's process on real time.
  */
 import { systemClock } from '../contracts/clock.js'
 import { messageOf } from '../contracts/errors.js'
@@ -9,8 +9,11 @@ import { after } from './timers.js'
 import { retryDelayOf, type SdkTiming } from './timing.js'
 
 export interface HeartbeatLoopDependencies {
-  /** Sends one heartbeat. Resolves with the time in ms until the next, and rejects if the agent did not answer. */
-  readonly send: () => Promise<number>
+  /**
+   * Sends one heartbeat. Resolves with the time in ms until the next, and rejects if the agent did not answer. With
+   * `interrupted`, the agent may hold its answer; rejects with the signal's reason when it fires, and the next is sent at once.
+   */
+  readonly send: (interrupted?: AbortSignal) => Promise<number>
   /** The agent's address, used in messages. */
   readonly agent: string
   readonly timing: SdkTiming
@@ -20,7 +23,8 @@ export interface HeartbeatLoopDependencies {
 export class HeartbeatLoop {
   readonly #deps: HeartbeatLoopDependencies
   #stopped = false
-  #sending = false
+  /** The heartbeat in flight. */
+  #flight: AbortController | undefined
   #failures = 0
   #lastSentAt = Number.NEGATIVE_INFINITY
   #dueAt = Number.POSITIVE_INFINITY
@@ -43,8 +47,9 @@ export class HeartbeatLoop {
    */
   sendSoon(gapMs: number): void {
     if (this.#stopped || this.#failures > 0) return
-    if (this.#sending) {
+    if (this.#flight) {
       this.#pendingGapMs = Math.min(gapMs, this.#pendingGapMs ?? gapMs)
+      this.#interrupt(this.#flight, this.#pendingGapMs)
       return
     }
     const at = Math.max(systemClock.elapsed(), this.#lastSentAt + gapMs)
@@ -62,15 +67,23 @@ export class HeartbeatLoop {
     this.#cancelTimer = after(Math.max(0, at - systemClock.elapsed()), () => void this.#run())
   }
 
+  #interrupt(flight: AbortController, gapMs: number): void {
+    this.#cancelTimer()
+    const leftMs = Math.max(0, this.#lastSentAt + gapMs - systemClock.elapsed())
+    this.#cancelTimer = after(leftMs, () => flight.abort())
+  }
+
   async #run(): Promise<void> {
-    this.#sending = true
+    const flight = new AbortController()
+    this.#flight = flight
     this.#lastSentAt = systemClock.elapsed()
     this.#pendingGapMs = undefined
-    const waitMs = await this.#deps.send().then(
+    // A change does not interrupt a retry, so the answer to a retry must not be held.
+    const waitMs = await this.#deps.send(this.#failures === 0 ? flight.signal : undefined).then(
       (ms) => this.#answered(ms),
-      (err: unknown) => this.#unanswered(err),
+      (err: unknown) => (err === flight.signal.reason ? 0 : this.#unanswered(err)),
     )
-    this.#sending = false
+    this.#flight = undefined
     if (this.#stopped) return
     this.#schedule(systemClock.elapsed() + waitMs)
     if (this.#pendingGapMs !== undefined) this.sendSoon(this.#pendingGapMs)

@@ -1,5 +1,14 @@
 /** `start()` reads this game server's configuration and begins its heartbeats. */
 import type { Logger } from '../contracts/logger.js'
+import {
+  aBoolean,
+  aFunction,
+  aLogger,
+  anObject,
+  checkNames,
+  checkOptions,
+  type OptionTypes,
+} from '../contracts/option-checks.js'
 import { AgentClient } from './agent-client.js'
 import { type Environment, readConfig } from './config.js'
 import { createGsdk, type Gsdk } from './gsdk.js'
@@ -22,6 +31,15 @@ export interface StartOptions {
   readonly timing?: Partial<SdkTiming>
 }
 
+const optionTypes: OptionTypes<StartOptions> = {
+  health: aFunction,
+  onTerminate: aFunction,
+  logger: aLogger,
+  handleSigterm: aBoolean,
+  env: anObject,
+  timing: anObject,
+}
+
 /**
  * Starts heartbeats in the state Initializing. Resolves once the configuration is read, without waiting for the agent. Call
  * it once per process. Only a pending `readyForPlayers()` keeps the process alive.
@@ -29,6 +47,8 @@ export interface StartOptions {
  * Throws `invalid` if the configuration is missing or invalid.
  */
 export async function start(options: StartOptions = {}): Promise<Gsdk> {
+  checkOptions('start', options, optionTypes)
+  if (options.timing) checkNames('start: timing', options.timing, Object.keys(defaultTiming))
   const env = options.env ?? process.env
   const timing: SdkTiming = { ...defaultTiming, ...options.timing }
   const { config, agent, notice } = await readConfig(env)

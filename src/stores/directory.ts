@@ -1,9 +1,10 @@
 /** Creates, checks and flushes the directory of a file store. Touches only the file system. */
-import { access, constants, open, rm, writeFile } from 'node:fs/promises'
+import { access, constants, open, rm, stat, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { FleetError } from '../contracts/errors.js'
 import { codeOf } from '../platform/error-code.js'
 import { makeDirectories } from '../platform/make-directories.js'
+import { NotAFile } from '../platform/regular-file.js'
 import { reasonOf } from './failures.js'
 
 export function directoryUnusable(directory: string, error: unknown): FleetError {
@@ -35,12 +36,21 @@ export async function createDirectory(directory: string): Promise<readonly strin
  */
 export async function checkFiles(directory: string): Promise<void> {
   try {
+    for (const name of ['data.mdb', 'lock.mdb', 'newest-version']) await checkFile(join(directory, name))
     await checkDataFile(join(directory, 'data.mdb'))
     // The lock file is not opened for this check: closing it would release a lock that this process may hold.
     if (!(await isUsable(join(directory, 'lock.mdb')))) await checkFreeSpace(directory)
   } catch (error) {
     throw directoryUnusable(directory, error)
   }
+}
+
+/** Throws NotAFile: lmdb would wait for a named pipe for ever. */
+export async function checkFile(path: string): Promise<void> {
+  const stats = await stat(path).catch((error: unknown) => {
+    if (codeOf(error) !== 'ENOENT') throw error
+  })
+  if (stats && !stats.isFile()) throw new NotAFile(path, stats)
 }
 
 async function checkDataFile(path: string): Promise<void> {

@@ -2,18 +2,34 @@
 import type { Database } from 'lmdb'
 import type { CallOptions } from '../contracts/call-options.js'
 import { FleetError, throwIfAborted } from '../contracts/errors.js'
-import type { Collection, Versioned } from '../contracts/store.js'
+import type { Collection, StoreCheck, Versioned } from '../contracts/store.js'
 import { keyOf, type Ref } from '../rules/model/resources.js'
 import { shown } from '../rules/validation/problem.js'
-import { alreadyExists, notFound, reasonOf, revisionConflict, storeClosed, type CollectionName } from './failures.js'
+import {
+  alreadyExists,
+  notFound,
+  reasonOf,
+  revisionConflict,
+  storeClosed,
+  storeDamaged,
+  type CollectionName,
+} from './failures.js'
 import type { GroupWriter, Write } from './group-writer.js'
+import { jsonOf } from './integrity/record-text.js'
+
+export interface StoreLife {
+  readonly directory: string
+  readonly closed: boolean
+  /** Damage that has not been accepted yet. */
+  readonly damage: StoreCheck | undefined
+}
 
 export class FileCollection<T extends Ref> implements Collection<T> {
   readonly #name: CollectionName
   readonly #writer: GroupWriter
-  readonly #life: { readonly closed: boolean }
+  readonly #life: StoreLife
 
-  constructor(name: CollectionName, writer: GroupWriter, life: { readonly closed: boolean }) {
+  constructor(name: CollectionName, writer: GroupWriter, life: StoreLife) {
     this.#name = name
     this.#writer = writer
     this.#life = life
@@ -22,12 +38,14 @@ export class FileCollection<T extends Ref> implements Collection<T> {
   async get(ref: Ref, options?: CallOptions): Promise<Versioned<T> | undefined> {
     this.#throwIfDone(options)
     const entry = this.#read((records) => records.getEntry(keyOf(ref)))
-    return entry && this.#versioned(entry)
+    return entry && this.#versioned(keyOf(ref), entry)
   }
 
   async list(options?: CallOptions): Promise<readonly Versioned<T>[]> {
     this.#throwIfDone(options)
-    return this.#read((records) => Array.from(records.getRange({ versions: true }), (entry) => this.#versioned(entry)))
+    return this.#read((records) =>
+      Array.from(records.getRange({ versions: true }), (entry) => this.#versioned(entry.key, entry)),
+    )
   }
 
   async create(record: T, options?: CallOptions): Promise<string> {
@@ -72,13 +90,21 @@ export class FileCollection<T extends Ref> implements Collection<T> {
     }
   }
 
-  #versioned(entry: { readonly value: string; readonly version?: number }): Versioned<T> {
-    const record: T = JSON.parse(entry.value)
-    return { record, revision: String(entry.version) }
+  #versioned(key: string, { value, version }: { readonly value: string; readonly version?: number }): Versioned<T> {
+    try {
+      const record: T = JSON.parse(jsonOf(key, version ?? 0, value))
+      return { record, revision: String(version) }
+    } catch (error) {
+      throw new FleetError('unavailable', `${this.#name}: record ${key} is damaged: ${reasonOf(error)}`, {
+        cause: error,
+      })
+    }
   }
 
   #throwIfDone(options: CallOptions | undefined): void {
-    if (this.#life.closed) throw storeClosed()
+    const { closed, damage, directory } = this.#life
+    if (closed) throw storeClosed()
+    if (damage) throw storeDamaged(directory, damage)
     throwIfAborted(options?.signal)
   }
 }

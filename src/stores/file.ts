@@ -4,27 +4,28 @@
  */
 import { resolve } from 'node:path'
 import { FleetError } from '../contracts/errors.js'
-import { silentLogger, type Logger } from '../contracts/logger.js'
-import type { Collection, Store } from '../contracts/store.js'
+import type { Logger } from '../contracts/logger.js'
+import { loggerOf } from '../contracts/stderr-logger.js'
+import type { Collection, ReplaceLost, Store, StoreCheck } from '../contracts/store.js'
 import type { Build, Detail, Server } from '../rules/model/resources.js'
+import { backUp } from './backup.js'
+import { claim, release, type Claim } from './claim.js'
+import { DirectoryLock, throwIfHeld } from './directory-lock.js'
 import { checkFiles, directoryUnusable, flushDirectories, createDirectory } from './directory.js'
 import { DiskReserve } from './disk-reserve.js'
-import {
-  claim,
-  loadLmdb,
-  openCollections,
-  openEnvironment,
-  release,
-  type Claim,
-  type Environment,
-} from './environment.js'
+import { loadLmdb, openCollections, openEnvironment, type Environment, type Lmdb } from './environment.js'
+import { storeClosed, storeDamaged } from './failures.js'
 import { FileCollection } from './file-collection.js'
-import { GroupWriter } from './group-writer.js'
+import { GroupWriter, type OpenEnvironment } from './group-writer.js'
+import { check, removeDamaged } from './integrity/check.js'
+import { count, openContents } from './integrity/contents.js'
+import { NewestVersion } from './integrity/newest-version.js'
+import { checkStructure } from './integrity/structure.js'
 
 export interface FileStoreOptions {
   /** Created, with its parents, if it does not exist. Must be on a local disk and must not be used for anything else. */
   readonly directory: string
-  readonly logger?: Logger
+  readonly logger?: Logger | false
 }
 
 /**
@@ -33,22 +34,32 @@ export interface FileStoreOptions {
  */
 export async function fileStore(options: FileStoreOptions): Promise<Store> {
   const directory = resolve(options.directory)
-  const logger = options.logger ?? silentLogger
+  const logger = loggerOf(options.logger)
   const changedDirectories = await createDirectory(directory)
   await checkFiles(directory)
   const lmdb = await loadLmdb()
+  const lock = await openLock(directory, logger)
   let environment: Environment | undefined
   let claimed: Claim | undefined
+  let newestVersion: NewestVersion | undefined
   try {
+    // Without the lock, nothing shows whether another process is writing.
+    if (lock) await checkStructureAlone(directory, lock)
     environment = openEnvironment(lmdb, directory)
     await flushDirectories(changedDirectories)
-    claimed = claim(environment, directory)
+    claimed = await claim(environment, directory, lock?.socket)
     const { deadHolder } = claimed
     if (deadHolder) logger.info({ directory, pid: deadHolder.pid }, 'took over the store of a process that has ended')
+    newestVersion = new NewestVersion(directory)
+    const opened = { ...environment, collections: openCollections(environment) }
+    const contents = openContents(opened, opened.collections, claimed.lastReserved)
+    const damage = await check(opened, newestVersion.found)
+    for (const problem of damage.problems) logger.error({ directory, problem }, 'the store is damaged')
     const writer = new GroupWriter({
-      environment: { ...environment, collections: openCollections(environment) },
+      environment: opened,
       diskReserve: new DiskReserve(directory),
-      lastVersion: claimed.lastVersion,
+      newestVersion,
+      contents: contents ?? count(opened.collections, newestVersion.found),
       async reopen() {
         logger.warn({ directory }, 'reopening the database after a failed write')
         await checkFiles(directory)
@@ -56,10 +67,34 @@ export async function fileStore(options: FileStoreOptions): Promise<Store> {
         return { ...reopened, collections: openCollections(reopened) }
       },
     })
-    return new FileStore(writer)
+    const isNew = contents?.lastVersion === 0
+    return new FileStore({ directory, lmdb, writer, lock, isNew, damage, newestVersion })
   } catch (error) {
+    newestVersion?.close()
     if (environment) await abandon(environment, claimed)
+    await lock?.close()
     throw FleetError.is(error) ? error : directoryUnusable(directory, error)
+  }
+}
+
+/** Without a lock, the store still detects a holder that runs in the same PID namespace. */
+async function openLock(directory: string, logger: Logger): Promise<DirectoryLock | undefined> {
+  try {
+    return await DirectoryLock.open(directory)
+  } catch (err) {
+    logger.warn({ directory, err }, 'store not locked: a process in another container could open it too')
+    return undefined
+  }
+}
+
+/** While another host runs, it changes pages between the reads of this check, and a whole store looks damaged. */
+async function checkStructureAlone(directory: string, { socket }: DirectoryLock): Promise<void> {
+  try {
+    await checkStructure(directory)
+  } catch {
+    await throwIfHeld(directory, socket)
+    // That host may have ended during the check.
+    await checkStructure(directory)
   }
 }
 
@@ -72,26 +107,91 @@ async function abandon(environment: Environment, claimed: Claim | undefined): Pr
   await environment.root.close()
 }
 
+interface FileStoreParts {
+  readonly directory: string
+  readonly lmdb: Lmdb
+  readonly writer: GroupWriter
+  readonly lock: DirectoryLock | undefined
+  readonly isNew: boolean
+  readonly damage: StoreCheck
+  readonly newestVersion: NewestVersion
+}
+
 class FileStore implements Store {
   /** One writer per directory. */
   readonly shared = false
+  readonly isNew: boolean
   readonly builds: Collection<Build>
   readonly servers: Collection<Server>
   readonly details: Collection<Detail>
-  readonly #writer: GroupWriter
-  readonly #life = { closed: false }
+  readonly #parts: FileStoreParts
+  readonly #life: { closed: boolean; damage: StoreCheck | undefined; readonly directory: string }
+  readonly #readers = new Set<Promise<unknown>>()
   #closing: Promise<void> | undefined
 
-  constructor(writer: GroupWriter) {
-    this.#writer = writer
+  constructor(parts: FileStoreParts) {
+    const { damage, directory, isNew, writer } = parts
+    this.#parts = parts
+    this.#life = { closed: false, damage: damage.isWhole ? undefined : damage, directory }
+    this.isNew = isNew
     this.builds = new FileCollection<Build>('builds', writer, this.#life)
     this.servers = new FileCollection<Server>('servers', writer, this.#life)
     this.details = new FileCollection<Detail>('details', writer, this.#life)
   }
 
+  get damage(): StoreCheck | undefined {
+    return this.#life.damage
+  }
+
+  async acceptDamage(replace: ReplaceLost = () => []): Promise<void> {
+    const { directory, newestVersion, writer } = this.#parts
+    const { damage } = this.#life
+    if (!damage) return
+    try {
+      await writer.replaceContents((environment) =>
+        removeDamaged(environment, { damage, newestVersion: newestVersion.found, replace }),
+      )
+    } catch (error) {
+      throw directoryUnusable(directory, error)
+    }
+    const left = await this.check()
+    this.#life.damage = left.isWhole ? undefined : left
+    if (!left.isWhole) throw storeDamaged(directory, left)
+  }
+
+  check(): Promise<StoreCheck> {
+    const { newestVersion } = this.#parts
+    // Once the damage has been accepted, the store is older than that version no more.
+    return this.#read((environment) => check(environment, newestVersion.found))
+  }
+
+  backup(directory: string): Promise<void> {
+    return this.#read((environment) => backUp(this.#parts.lmdb, environment, directory))
+  }
+
   close(): Promise<void> {
     this.#life.closed = true
-    this.#closing ??= this.#writer.close()
-    return this.#closing
+    return (this.#closing ??= this.#close())
+  }
+
+  async #read<R>(read: (environment: OpenEnvironment) => Promise<R>): Promise<R> {
+    if (this.#life.closed) throw storeClosed()
+    const done = read(this.#parts.writer.environment)
+    this.#readers.add(done)
+    try {
+      return await done
+    } finally {
+      this.#readers.delete(done)
+    }
+  }
+
+  async #close(): Promise<void> {
+    // Closing the environment makes a copy or a check in progress fail.
+    await Promise.allSettled(this.#readers)
+    try {
+      await this.#parts.writer.close()
+    } finally {
+      await this.#parts.lock?.close()
+    }
   }
 }

@@ -8,9 +8,13 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { Database } from 'lmdb'
 import { FleetError } from '../contracts/errors.js'
+import { release } from './claim.js'
 import type { DiskReserve } from './disk-reserve.js'
-import { release, type Collections, type Environment } from './environment.js'
+import type { Collections, Environment } from './environment.js'
 import { reasonOf, type CollectionName } from './failures.js'
+import { readContents, tallied, writeContents, type Contents } from './integrity/contents.js'
+import type { NewestVersion } from './integrity/newest-version.js'
+import { seal } from './integrity/record-text.js'
 
 /**
  * With a value only, creates the record. With a value and `ifVersion`, replaces the record. With `ifVersion` only, removes
@@ -19,6 +23,7 @@ import { reasonOf, type CollectionName } from './failures.js'
 export interface Write {
   readonly collection: CollectionName
   readonly key: string
+  /** JSON. */
   readonly value?: string
   /** The write fails unless this is the record's version. */
   readonly ifVersion?: number
@@ -32,10 +37,11 @@ export interface OpenEnvironment extends Environment {
 
 export interface GroupWriterDependencies {
   readonly environment: OpenEnvironment
-  /** The writer closes both. */
+  /** The writer closes these. */
   readonly diskReserve: DiskReserve
-  /** At least as high as the highest version ever assigned to a record. */
-  readonly lastVersion: number
+  readonly newestVersion: Pick<NewestVersion, 'write' | 'close'>
+  /** What the store contains. */
+  readonly contents: Contents
   /** Opens the environment again after an unusable one was closed. */
   readonly reopen: () => Promise<OpenEnvironment>
 }
@@ -47,28 +53,27 @@ interface Pending {
 }
 
 const maxGroupSize = 2_000
-/**
- * Versions are reserved in blocks of this size, so that none is ever used twice. A block is recorded when its first version
- * is used.
- */
-const versionBlock = 1_000_000
 
 export class GroupWriter {
   readonly #reopen: GroupWriterDependencies['reopen']
   readonly #diskReserve: DiskReserve
+  readonly #newestVersion: GroupWriterDependencies['newestVersion']
   readonly #queue: Pending[] = []
   #environment: OpenEnvironment
   #state: 'open' | 'dead' | 'closed' = 'open'
   #running: Promise<void> | undefined
+  /** Undefined after a failed transaction, until it has been read again. */
+  #contents: Contents | undefined
+  /** Also counts the versions of failed transactions, so that none is ever used twice. */
   #lastVersion: number
-  #lastReserved: number
 
   constructor(deps: GroupWriterDependencies) {
     this.#environment = deps.environment
     this.#reopen = deps.reopen
     this.#diskReserve = deps.diskReserve
-    this.#lastVersion = deps.lastVersion
-    this.#lastReserved = deps.lastVersion
+    this.#newestVersion = deps.newestVersion
+    this.#contents = deps.contents
+    this.#lastVersion = deps.contents.lastVersion
   }
 
   /** The environment, for reads. While the database is unusable, throws `unavailable` and triggers reopening it. */
@@ -88,6 +93,14 @@ export class GroupWriter {
     })
   }
 
+  /** Runs `action`, which writes what the store then contains, while no transaction is in progress. */
+  async replaceContents(action: (environment: OpenEnvironment) => Contents): Promise<void> {
+    while (this.#running) await this.#running
+    this.#contents = action(this.#environment)
+    this.#lastVersion = Math.max(this.#lastVersion, this.#contents.lastVersion)
+    this.#newestVersion.write(this.#contents.lastVersion)
+  }
+
   /** Finishes queued writes, releases the directory and closes the environment. */
   async close(): Promise<void> {
     await this.#running
@@ -99,6 +112,7 @@ export class GroupWriter {
       throw new FleetError('unavailable', message, { cause: error })
     } finally {
       this.#diskReserve.close()
+      this.#newestVersion.close()
       if (this.#state === 'open') await this.#environment.root.close()
     }
   }
@@ -123,19 +137,24 @@ export class GroupWriter {
   }
 
   async #commit(group: readonly Pending[]): Promise<void> {
-    const { root, about, collections } = this.#environment
+    const { root, collections } = this.#environment
+    const before = (this.#contents ??= readContents(root))
+    if (!before) throw new Error('the list of what the store contains is missing')
     const firstVersion = this.#lastVersion + 1
     this.#lastVersion += group.length
-    const reserved = this.#lastVersion > this.#lastReserved ? this.#lastVersion + versionBlock : this.#lastReserved
+    const writes = group.map(({ write }) => write)
+    const contents = { ...after(before, collections, writes, firstVersion), lastVersion: this.#lastVersion }
 
     let outcomes: Promise<boolean>[] = []
     const committed = root.batch(() => {
-      outcomes = group.map(({ write }, i) => put(collections[write.collection], write, firstVersion + i))
-      if (reserved !== this.#lastReserved) outcomes.push(about.put('versions', String(reserved)))
+      outcomes = writes.map((write, i) => put(collections[write.collection], write, firstVersion + i))
+      outcomes.push(writeContents(root, contents))
     })
+    this.#contents = undefined
     const [, ...written] = await Promise.all([committed, ...outcomes])
 
-    this.#lastReserved = reserved
+    this.#contents = contents
+    this.#newestVersion.write(contents.lastVersion)
     for (const [i, { resolve }] of group.entries()) resolve(written[i] ? firstVersion + i : undefined)
   }
 
@@ -162,15 +181,36 @@ export class GroupWriter {
   }
 }
 
+/** What the store contains after the writes. No other process writes, so it is known in advance which conditions hold. */
+function after(before: Contents, collections: Collections, writes: readonly Write[], firstVersion: number): Contents {
+  const contents = { ...before }
+  /** The versions of the records that this transaction has changed. */
+  const changed = new Map<string, number | undefined>()
+  for (const [i, { collection, key, value, ifVersion }] of writes.entries()) {
+    const id = `${collection} ${key}`
+    const holds = changed.has(id) ? changed.get(id) === ifVersion : isAt(collections[collection], key, ifVersion)
+    if (!holds) continue
+    const next = value === undefined ? undefined : firstVersion + i
+    changed.set(id, next)
+    contents[collection] = tallied(contents[collection], key, ifVersion, next)
+  }
+  return contents
+}
+
+/** Undefined: there is no such record. */
+function isAt(database: Database<string, string>, key: string, version: number | undefined): boolean {
+  return version === undefined ? !database.doesExist(key) : database.doesExist(key, version)
+}
+
 function put(database: Database<string, string>, write: Write, version: number): Promise<boolean> {
   const { key, value, ifVersion } = write
-  if (ifVersion === undefined) {
-    return database.ifNoExists(key, () => {
-      // This promise settles together with that of `ifNoExists`.
-      void database.put(key, value ?? '', version)
-    })
-  }
-  return value === undefined ? database.remove(key, ifVersion) : database.put(key, value, version, ifVersion)
+  if (value === undefined) return database.remove(key, ifVersion ?? Number.NaN)
+  const text = seal(key, version, value)
+  if (ifVersion !== undefined) return database.put(key, text, version, ifVersion)
+  return database.ifNoExists(key, () => {
+    // This promise settles together with that of `ifNoExists`.
+    void database.put(key, text, version)
+  })
 }
 
 /**

@@ -4,6 +4,7 @@
  */
 import { FleetError } from '../contracts/errors.js'
 import type { BackendCase } from './backend-cases/case.js'
+import { destroyCases } from './backend-cases/destroy.js'
 import { lifecycleCases } from './backend-cases/lifecycle.js'
 import { portCases } from './backend-cases/ports.js'
 import { restartCases } from './backend-cases/restart.js'
@@ -16,7 +17,7 @@ export interface BackendConformanceOptions extends SubjectOptions {
   readonly inapplicable?: Partial<Readonly<Record<BackendConformanceCase, string>>>
 }
 
-const cases = { ...lifecycleCases, ...portCases, ...watchCases, ...restartCases }
+const cases = { ...lifecycleCases, ...destroyCases, ...portCases, ...watchCases, ...restartCases }
 
 export type BackendConformanceCase = keyof typeof cases
 

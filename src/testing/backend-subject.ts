@@ -17,7 +17,7 @@ export type ConformanceProgram =
   | 'exits-3'
   /** Runs for one to two seconds, then exits with code 5. */
   | 'exits-5-late'
-  /** Ignores the termination signal, so it has to be killed. */
+  /** Records the termination signal for `programSignalled`, but does not exit, so it has to be killed. */
   | 'ignores-terminate'
   | 'no-such-command'
 
@@ -35,6 +35,8 @@ export interface SubjectOptions {
   template(program: ConformanceProgram): PodTemplateSpec
   /** Resolves when a running `ignores-terminate` has installed its signal handler. Default: resolves immediately. */
   programUp?(instance: Instance): Promise<void>
+  /** Resolves once a running `ignores-terminate` has received its termination signal. */
+  programSignalled(instance: Pick<Instance, 'ref' | 'uid'>): Promise<void>
   /** Passed to instances; nothing needs to listen there. Default `127.0.0.1:56001`. */
   readonly heartbeatEndpoint?: string
   /** Two existing namespaces. Default `default` and `other`. */
@@ -120,6 +122,29 @@ export class Subject {
   programUp(instance: Instance): Promise<void> {
     const up = this.#options.programUp?.(instance) ?? Promise.resolve()
     return this.inTime(`the program of ${keyOf(instance.ref)} is ready`, up)
+  }
+
+  programSignalled(spec: InstanceSpec): Promise<void> {
+    const signalled = this.#options.programSignalled(spec)
+    return this.inTime(`the program of ${keyOf(spec.ref)} receives its termination signal`, signalled)
+  }
+
+  /** Starts an `ignores-terminate` and waits until it has installed its signal handler. */
+  async ignoringTerminate(): Promise<InstanceSpec> {
+    const spec = this.spec('ignores-terminate')
+    await this.programUp(await this.running(spec))
+    return spec
+  }
+
+  /** Long enough to observe a signal before it is over. */
+  get longGraceMs(): number {
+    return 15 * this.graceMs
+  }
+
+  /** Begins to destroy the instance with a long grace period. Resolves with the error if the call fails. */
+  destroyWithLongGrace(spec: InstanceSpec): Promise<unknown> {
+    const { longGraceMs: graceMs } = this
+    return this.backend.destroy(spec.ref, spec.uid, { graceMs }).catch((error: unknown) => error)
   }
 
   /** Destroys the instance without a grace period. */

@@ -22,7 +22,7 @@ export interface FaultyEvent {
 }
 
 export interface BackendFaults extends FaultOptions {
-  /** Faults for `changed` and `gone` events. `resync` and heartbeats are passed through unchanged. */
+  /** Faults for `changed` and `gone` events. `resync`, `maintenance` and heartbeats are passed through unchanged. */
   readonly events?: FaultPlan<FaultyEvent, EventFault>
 }
 
@@ -32,6 +32,7 @@ export function faultyBackend(backend: Backend, faults: BackendFaults): Backend 
     name: backend.name,
     capabilities: backend.capabilities,
     defaultStore: backend.defaultStore,
+    ...(backend.isolation && { isolation: backend.isolation }),
     create: (spec, options) =>
       withFaults(faults, { method: 'create', ref: spec.ref }, options?.signal, () => backend.create(spec, options)),
     destroy: (ref, uid, options) =>
@@ -102,7 +103,9 @@ function faultyListener(listener: BackendListener, faults: BackendFaults) {
       changed: (instance) => inject({ type: 'changed', ref: instance.ref }, () => listener.changed(instance)),
       gone: (ref, uid) => inject({ type: 'gone', ref }, () => listener.gone(ref, uid)),
       resync: () => listener.resync(),
+      maintenance: (nodes) => listener.maintenance?.(nodes),
       heartbeat: (sessionHostId, heartbeat) => listener.heartbeat(sessionHostId, heartbeat),
+      holdHeartbeat: (sessionHostId, hold) => listener.holdHeartbeat?.(sessionHostId, hold),
     } satisfies BackendListener,
   }
 }

@@ -9,9 +9,16 @@ export function faultyStore(store: Store, faults: FaultOptions): Store {
     builds: faultyCollection('builds', store.builds, faults),
     servers: faultyCollection('servers', store.servers, faults),
     shared: store.shared,
+    ...(store.isNew !== undefined && { isNew: store.isNew }),
     ...(store.watch && { watch: store.watch.bind(store) }),
     ...(store.display && { display: store.display }),
     details: faultyCollection('details', store.details, faults),
+    ...(store.backup && { backup: store.backup.bind(store) }),
+    get damage() {
+      return store.damage
+    },
+    ...(store.acceptDamage && { acceptDamage: store.acceptDamage.bind(store) }),
+    ...(store.check && { check: store.check.bind(store) }),
     close: () => store.close(),
   }
 }

@@ -5,7 +5,7 @@ import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { systemClock } from 'gamekeeper'
-import { memoryBackend, type ServerScript } from 'gamekeeper/memory'
+import { memoryBackend, type MemoryBackend, type ServerScript } from 'gamekeeper/memory'
 import { processBackend } from 'gamekeeper/process'
 import { backendConformance, type ConformanceProgram } from 'gamekeeper/testing'
 import { afterAll, describe, expect, it, vi } from 'vitest'
@@ -19,8 +19,10 @@ describe('the memory backend', () => {
     'ignores-terminate': { ignoresTerminate: true },
     'no-such-command': { cannotStart: 'no such command: arena' },
   }
+  let opened: MemoryBackend | undefined
   const cases = backendConformance({
     graceMs: 200,
+    programSignalled: ({ ref }) => vi.waitFor(() => expect(opened?.server(ref).isSignalled).toBe(true), 10_000),
     template: (program) => ({ metadata: { program }, spec: { containers: [{ name: 'game' }] } }),
     async open({ publicPorts = 100 }) {
       const backend = memoryBackend({
@@ -33,6 +35,7 @@ describe('the memory backend', () => {
           return {}
         },
       })
+      opened = backend
       return { backend, reopen: async () => backend, cleanup: async () => {} }
     },
   })
@@ -49,13 +52,17 @@ describe('the process backend', () => {
     'exits-0': sh('exit 0'),
     'exits-3': sh('exit 3'),
     'exits-5-late': sh('sleep 1; exit 5'),
-    'ignores-terminate': sh(`trap '' TERM; : > "${markers}/$PF_GAMESERVER_NAME"; while :; do sleep 1; done`),
+    'ignores-terminate': sh(
+      `cd "${markers}"; trap ': >"$PF_GAMESERVER_NAME.signalled"' TERM; : >"$PF_GAMESERVER_NAME"; while :; do sleep 0.1; done`,
+    ),
     'no-such-command': ['/no/such/command'],
   }
   const cases = backendConformance({
     graceMs: 500,
     template: (program) => ({ spec: { containers: [{ name: 'game', command: commands[program] }] } }),
     programUp: ({ ref }) => vi.waitFor(() => expect(existsSync(join(markers, ref.name))).toBe(true), 10_000),
+    programSignalled: ({ ref }) =>
+      vi.waitFor(() => expect(existsSync(join(markers, `${ref.name}.signalled`))).toBe(true), 10_000),
     async open({ publicPorts = 100 }) {
       const directory = await mkdtemp(join(tmpdir(), 'gamekeeper-conformance-'))
       const portRange = await freeRange(publicPorts)

@@ -4,7 +4,8 @@ import type { AddressInfo } from 'node:net'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { type Agent, agentListener, maxHeartbeatBytes, startAgent } from '../../src/agent/index.js'
 import { closeServer, httpServer, listen } from '../../src/platform/http-server.js'
-import type { Heartbeat, HeartbeatAnswer } from '../../src/rules/game/heartbeat.js'
+import type { Heartbeat, HeartbeatAnswer, HeartbeatHold } from '../../src/rules/game/heartbeat.js'
+import { maintenanceNotice } from '../../src/rules/game/maintenance-notice.js'
 import { call, until, listening, rawConnection } from '../http/client.js'
 
 const id = 'arena-x7k2p.6f1c0a'
@@ -32,6 +33,16 @@ beforeEach(async () => {
 })
 
 afterEach(() => agent.close())
+
+const sessionText = `,"sessionConfig":{"sessionId":"${sessionId}","initialPlayers":[]}`
+const noticeText =
+  ',"nextScheduledMaintenanceUtc":"2026-11-22T20:15:30Z","maintenanceSchedule":{' +
+  '"documentIncarnation":"1795378530","DocumentIncarnation":"1795378530","Events":[{' +
+  '"eventId":"maintenance-1795378530","EventId":"maintenance-1795378530","eventType":"Reboot","EventType":"Reboot",' +
+  '"resourceType":"VirtualMachine","ResourceType":"VirtualMachine","Resources":["knoten-\\u00fc"],' +
+  '"eventStatus":"Scheduled","EventStatus":"Scheduled","notBefore":"2026-11-22T20:15:30Z","NotBefore":"2026-11-22T20:15:30Z",' +
+  '"description":"Maintenance of knoten-\\u00fc","Description":"Maintenance of knoten-\\u00fc",' +
+  '"eventSource":"Platform","EventSource":"Platform","durationInSeconds":-1,"DurationInSeconds":-1}]}'
 
 const request = (method: string, path: string, body: string, headers = '') =>
   `${method} ${path} HTTP/1.1\r\nHost: a\r\nContent-Length: ${Buffer.byteLength(body)}\r\n${headers}\r\n${body}`
@@ -160,9 +171,9 @@ describe('the agent responds', () => {
   })
 
   it('with the session after the allocation', async () => {
-    const sessionConfig = { sessionId, sessionCookie: 'cookie', initialPlayers: ['p1', 'p2'], metadata: {} }
+    const sessionConfig = { sessionId, sessionCookie: 'cookie', initialPlayers: ['p1', 'p2'] }
     answer = { operation: 'Active', nextHeartbeatIntervalMs: 1_000, sessionConfig }
-    const expected = `"nextHeartbeatIntervalMs":1000,"sessionConfig":{"sessionId":"${sessionId}","sessionCookie":"cookie","initialPlayers":["p1","p2"],"metadata":{}}}`
+    const expected = `"nextHeartbeatIntervalMs":1000,"sessionConfig":{"sessionId":"${sessionId}","sessionCookie":"cookie","initialPlayers":["p1","p2"]}}`
     expect((await ask()).text).toBe(`{"operation":"Active",${expected}`)
     answer = { ...answer, operation: 'Continue' }
     expect((await ask()).text).toBe(`{"operation":"Continue",${expected}`)
@@ -174,16 +185,15 @@ describe('the agent responds', () => {
   })
 
   it('with a session that omits a missing cookie instead of sending null', async () => {
-    answer = { ...proceed, sessionConfig: { sessionId, initialPlayers: [], metadata: {} } }
-    expect((await ask()).text).toContain(`{"sessionId":"${sessionId}","initialPlayers":[],"metadata":{}}`)
+    answer = { ...proceed, sessionConfig: { sessionId, initialPlayers: [] } }
+    expect((await ask()).text).toContain(`{"sessionId":"${sessionId}","initialPlayers":[]}`)
   })
 
-  it('in ASCII for any cookie, players, and metadata', async () => {
+  it('in ASCII for any cookie and players', async () => {
     const sessionConfig = {
       sessionId,
       sessionCookie: 'é \u2028 日本 😀 "quoted" \\ \u007f \ud800 \n',
       initialPlayers: ['Zoë', '👾'],
-      metadata: { 'größe, weit?': '“x”' },
     }
     answer = { ...proceed, sessionConfig }
     const reply = await ask()
@@ -191,6 +201,18 @@ describe('the agent responds', () => {
     expect(reply.text).toContain('\\u00e9 \\u2028 \\u65e5\\u672c \\ud83d\\ude00')
     expect(Number(reply.headers['content-length'])).toBe(reply.text.length)
     expect(JSON.parse(reply.text)).toEqual({ ...proceed, sessionConfig })
+  })
+
+  it.each([
+    ['idle', {}, ''],
+    ['Active', { sessionConfig: { sessionId, initialPlayers: [] } }, sessionText],
+  ])('with announced maintenance, in both forms that GSDK clients read: %s', async (_, fields, sessionPart) => {
+    answer = { ...proceed, ...fields, maintenance: maintenanceNotice(Date.UTC(2026, 10, 22, 20, 15, 30), 'knoten-ü') }
+    for (const path of ['', '/heartbeats']) {
+      const reply = await call('POST', `${url}/v1/sessionHosts/${id}${path}`, { body: beat })
+      expect(reply.text).toBe(`{"operation":"Continue","nextHeartbeatIntervalMs":1000${sessionPart}${noticeText}}`)
+      expect(Number(reply.headers['content-length'])).toBe(reply.text.length)
+    }
   })
 
   it('with Continue if the fleet fails, since some SDKs stop permanently after an error', async () => {
@@ -212,6 +234,103 @@ describe('the agent responds', () => {
     await server.close()
     expect(reply).toMatchObject({ status: 200, text: '{"operation":"Continue","nextHeartbeatIntervalMs":1000}' })
     expect(errors).toEqual(['heartbeat failed'])
+  })
+})
+
+describe('the agent holds its answer', () => {
+  let holds: { readonly id: string; readonly waitMs: number; answer(answer: HeartbeatAnswer): void }[]
+  let cancelled: number
+  let holding: Agent
+  let holdUrl: string
+  beforeEach(async () => {
+    holds = []
+    cancelled = 0
+    const holdingTarget = {
+      ...target,
+      holdHeartbeat(sessionHostId: string, hold: HeartbeatHold) {
+        holds.push({ id: sessionHostId, waitMs: hold.waitMs, answer: (later) => hold.answer(later) })
+        return () => void cancelled++
+      },
+    }
+    holding = await startAgent({ target: holdingTarget, port: 0 })
+    holdUrl = `http://${holding.host}:${holding.port}`
+  })
+  afterEach(() => holding.close())
+
+  const waiting = () => `Prefer: wait=1\r\n`
+  const sent = (body: object, headers = waiting()) =>
+    rawConnection(holdUrl, request('PATCH', `/v1/sessionHosts/${id}`, JSON.stringify(body), headers))
+
+  it('to a StandingBy heartbeat until the fleet has one', async () => {
+    const connection = sent(beat)
+    await until(() => holds.length === 1)
+    expect(holds[0]).toMatchObject({ id, waitMs: 1_000 })
+    expect(beats).toHaveLength(1)
+    expect(connection.received()).toBe('')
+    holds[0]?.answer({
+      ...proceed,
+      operation: 'Active',
+      sessionConfig: { sessionId, initialPlayers: [] },
+    })
+    expect(await connection.until(/"initialPlayers":\[\]\}\}$/)).toMatch(
+      /200 OK[^]*"operation":"Active"[^]*"sessionId"/,
+    )
+    connection.socket.destroy()
+  })
+
+  it('and closes the connection if another host leads by then', async () => {
+    const connection = sent(beat)
+    await until(() => holds.length === 1)
+    holds[0]?.answer({ ...proceed, isElsewhere: true })
+    expect(await connection.closed()).toMatch(/200 OK[^]*1000}$/)
+  })
+
+  it('until the game disconnects', async () => {
+    const connection = sent(beat)
+    await until(() => holds.length === 1)
+    connection.socket.destroy()
+    await until(() => cancelled === 1)
+  })
+
+  it.each([
+    ['', 0],
+    ['Prefer: wait=10\r\n', 10_000],
+    ['Prefer: respond-async, wait=2\r\n', 2_000],
+    ['Prefer: return=minimal\r\nPrefer: Wait = "3"\r\n', 3_000],
+    ['Prefer: wait\r\n', 0],
+    ['Prefer: wait=-1\r\n', 0],
+    ['Prefer: await=5\r\n', 0],
+  ])('as long as the fleet allows: %j prefers %i ms', async (headers, waitMs) => {
+    const connection = sent(beat, headers)
+    await until(() => holds.length === 1)
+    expect(holds[0]?.waitMs).toBe(waitMs)
+    connection.socket.destroy()
+  })
+
+  it.each(['Initializing', 'Active', 'Terminating', 'Invalid'])('not to a heartbeat %s', async (state) => {
+    const connection = sent({ ...beat, CurrentGameState: state })
+    await connection.until(/1000}$/)
+    expect(holds).toEqual([])
+    connection.socket.destroy()
+  })
+
+  it.each([
+    { ...proceed, operation: 'Terminate' as const },
+    { ...proceed, isElsewhere: true as const },
+    { ...proceed, sessionConfig: { sessionId, initialPlayers: [] } },
+  ])('not if the answer is %j', async (final) => {
+    answer = final
+    const connection = sent(beat)
+    await connection.until(/ 200 OK/)
+    expect(holds).toEqual([])
+    connection.socket.destroy()
+  })
+
+  it('only if the fleet supports it', async () => {
+    const body = JSON.stringify(beat)
+    const connection = rawConnection(url, request('PATCH', `/v1/sessionHosts/${id}`, body, waiting()))
+    await connection.until(/1000}$/)
+    connection.socket.destroy()
   })
 })
 
@@ -402,7 +521,7 @@ describe('starting and closing the agent', () => {
     // When the agent has answered a later request, it has received this head.
     await call('PATCH', `${url}/v1/sessionHosts/${id}`, { body: beat })
     const closed = agent.close()
-    // If idle connections were only closed at the end, the other one would be cut as well.
+    // If idle connections were only closed at the end, the other one would be closed as well.
     await idle.closed()
     inFlight.socket.write(body.slice(1))
     expect(await inFlight.closed()).toMatch(/200 OK[^]*1000}$/)
@@ -414,7 +533,7 @@ describe('starting and closing the agent', () => {
     await Promise.all([agent.close(), agent.close()])
   })
 
-  it('cuts a connection that is still open after the grace period', async () => {
+  it('closes a connection that is still open after the grace period', async () => {
     let asked = false
     const server = createServer(() => (asked = true))
     await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))

@@ -4,21 +4,13 @@
  * there is no cluster.
  */
 import { kubernetesBackend } from 'gamekeeper/kubernetes'
-import { KubernetesApi } from '../../adapters/kubernetes/client/api.js'
-import { fleetResources } from '../../adapters/kubernetes/store/objects/custom-resources.js'
-import { defaultKubeConfig } from '../../adapters/kubernetes/client/kube-config.js'
-import { type KubeObject, pathOf, revisionOf, typeMetaOf } from '../../adapters/kubernetes/client/kube-objects.js'
-import { systemClock } from '../../src/contracts/clock.js'
-import { isObject } from '../../src/rules/validation/problem.js'
 import { makeNamespace, removeNamespace } from '../adapters/kubernetes/support/cluster.js'
+import { BareWrites, connections, newApi, whenSaved } from './bare-writes.js'
 import { type Cost, costOf, perSecond, typicalWallUs } from './cost.js'
 import { allocateAll, newRequests, openFleet } from './fleet.js'
 import { onCluster } from './kubernetes.js'
 import { type Bench, ratioAtLeast, ratioAtMost, type Row } from './row.js'
 import { startSubject } from './subject.js'
-
-const connections = 128
-const { servers: resource } = fleetResources()
 
 interface OpenOptions {
   readonly fleetIn: string
@@ -37,39 +29,18 @@ export async function open({ fleetIn, bareIn, servers }: OpenOptions) {
     wrap: (backend) => ({ ...backend, defaultStore }),
   })
   const api = newApi()
-  const model = await whenSaved(api, fleetIn)
-  const session = { sessionID: '9a6b2f0e-0000-4000-8000-000000000000', initialPlayers: ['amie'], state: 'Active' }
-  const status = { ...Object(model['status']), ...session, reachedActiveOn: new Date(0).toISOString() }
-  const revisions = new Map<string, string>()
-
-  /** Writes as an allocation does: conditionally, and with a change in each write. */
-  async function write(name: string): Promise<void> {
-    const resourceVersion = revisions.get(name)
-    const body = {
-      ...typeMetaOf(resource),
-      metadata: { name, namespace: bareIn, resourceVersion },
-      status: { ...status, writtenUpon: resourceVersion },
-    }
-    const path = pathOf(resource, { namespace: bareIn, name, subresource: 'status' })
-    revisions.set(name, revisionOf(await api.object({ what: 'write', method: 'PUT', path, body })))
-  }
-
-  async function create(name: string): Promise<void> {
-    const body = { ...typeMetaOf(resource), metadata: { name, namespace: bareIn }, spec: model['spec'] }
-    const path = pathOf(resource, { namespace: bareIn })
-    revisions.set(name, revisionOf(await api.object({ what: 'create', method: 'POST', path, body })))
-  }
+  const bare = new BareWrites(api, bareIn, await whenSaved(api, fleetIn, servers))
 
   return {
     /** Alternates between allocations and bare writes, so that both experience the same cluster load. */
     async oneCaller(calls: number): Promise<{ readonly allocateUs: number[]; readonly writeUs: number[] }> {
       const [allocateUs, writeUs]: [number[], number[]] = [[], []]
-      if (!revisions.has('bare-0')) await create('bare-0')
+      await bare.create(1)
       for (const request of newRequests(calls)) {
         const startedAt = performance.now()
         await fleet.allocate(request)
         const between = performance.now()
-        await write('bare-0')
+        await bare.write('bare-0')
         writeUs.push((performance.now() - between) * 1_000)
         allocateUs.push((between - startedAt) * 1_000)
       }
@@ -84,12 +55,11 @@ export async function open({ fleetIn, bareIn, servers }: OpenOptions) {
     },
 
     async manyWrites(calls: number, callers: number): Promise<Cost> {
-      const names = Array.from({ length: callers }, (_, n) => `bare-${n}`)
-      await Promise.all(names.filter((name) => !revisions.has(name)).map(create))
+      const names = await bare.create(callers)
       let left = calls
       return costOf(calls, async () => {
         const caller = async (name: string) => {
-          while (left-- > 0) await write(name)
+          while (left-- > 0) await bare.write(name)
         }
         await Promise.all(names.map(caller))
       })
@@ -99,16 +69,6 @@ export async function open({ fleetIn, bareIn, servers }: OpenOptions) {
       await fleet.close()
       api.close()
     },
-  }
-}
-
-/** Waits until all servers are stored as StandingBy. Resolves to one of them. */
-async function whenSaved(api: KubernetesApi, namespace: string): Promise<KubeObject> {
-  for (;;) {
-    const { items } = await api.list({ what: 'list', method: 'GET', path: pathOf(resource, { namespace }) })
-    const [model] = items
-    if (model && items.every(({ status }) => isObject(status) && status['state'] === 'StandingBy')) return model
-    await api.pause(200)
   }
 }
 
@@ -179,9 +139,4 @@ async function measure(quick: boolean, fleetIn: string, bareIn: string): Promise
 
 function middle(figures: readonly number[]): number {
   return figures.toSorted((a, b) => a - b)[Math.floor(figures.length / 2)] ?? Number.NaN
-}
-
-function newApi(): KubernetesApi {
-  const limits = { connections, requestsPerSecond: 100_000, callTimeoutMs: 20_000 }
-  return new KubernetesApi({ config: defaultKubeConfig(), clock: systemClock, ...limits })
 }

@@ -3,7 +3,7 @@
 /** The cost of a call in microseconds. */
 export interface Cost {
   readonly wallUs: number
-  /** CPU time of the whole process, including its threads for garbage collection and compilation. */
+  /** CPU time of the whole process, with its threads for garbage collection and compilation, or of its main thread only. */
   readonly cpuUs: number
 }
 
@@ -18,7 +18,7 @@ export async function costOf(calls: number, work: () => Promise<void>): Promise<
 
 /**
  * An upper bound for the work on the main thread: the lower of wall time, which includes the work of other processes, and CPU
- * time, which includes helper threads.
+ * time, which may include helper threads.
  */
 export function workUs({ wallUs, cpuUs }: Cost): number {
   return Math.min(wallUs, cpuUs)
@@ -49,8 +49,12 @@ export function clocks(costs: readonly Cost[]): string {
   return `${wall.toFixed(1)} µs wall, ${cpu.toFixed(1)} µs CPU`
 }
 
-/** Collects young garbage, so that garbage from the set-up does not affect a measurement. */
+/**
+ * Collects young garbage, so that neither garbage nor new objects from the set-up affect a measurement. Runs two collections,
+ * since objects leave the young generation only with the second.
+ */
 export function collectYoungGarbage(): void {
+  collector()({ type: 'minor' })
   collector()({ type: 'minor' })
 }
 

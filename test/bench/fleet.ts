@@ -26,10 +26,14 @@ const hourMs = 3_600_000
 
 /** Opens a fleet with `max` equal to `servers`, so that allocated servers are not replaced during the measurement. */
 export async function openFleet({ servers, wrap, store, namespace }: BenchFleetOptions): Promise<BenchFleet> {
-  const backend = memoryBackend({
+  const games = memoryBackend({
     portRange: { first: 10_000, last: 65_000 },
     nodes: ['north', 'east', 'south', 'west'],
   })
+  // The games do not wait for their sessions, since what they do with one would be measured as well.
+  const watch: Backend['watch'] = ({ changed, gone, resync, heartbeat }) =>
+    games.watch({ changed, gone, resync, heartbeat })
+  const backend: MemoryBackend = { ...games, watch }
   const fleet = await createFleet({
     backend: wrap?.(backend) ?? backend,
     // Allows for servers that send no further heartbeats, and creates all servers at once.

@@ -1,9 +1,9 @@
 /** Benchmarks heartbeats from servers that are standing by, through the agent and the real engine. */
 import { bareServerFile, open as openBare } from './bare-server.js'
-import { clocks, type Cost, perSecond, typicalWorkUs } from './cost.js'
+import { clocks, collectYoungGarbage, type Cost, perSecond, typicalWorkUs } from './cost.js'
 import { Calls, countingStore } from './counting.js'
 import { openFleet } from './fleet.js'
-import { costOfRequests, ownCpuUs, post, type Target } from './load.js'
+import { costOfRequests, mainThreadCpuUs, post, type Target } from './load.js'
 import { atMost, type Bench, ratioAtLeast } from './row.js'
 import { startSubject } from './subject.js'
 
@@ -20,7 +20,8 @@ export async function open({ servers }: { servers: number }) {
   const [host = '', port] = (fleet.agentAddress ?? '').split(':')
   return {
     target: (): Target => ({ host, port: Number(port) }),
-    cpuUs: ownCpuUs,
+    cpuUs: mainThreadCpuUs,
+    collectYoungGarbage,
     hostIds: (): readonly string[] => backend.servers().map(({ spec }) => spec.sdk.sessionHostId),
     storeCalls: () => ({ total: calls.total, summary: calls.summary }),
   }
@@ -35,7 +36,7 @@ export const heartbeat: Bench = {
     const rounds = quick ? 1 : 12
     const [agent, bare] = await Promise.all([
       startSubject(import.meta.url, open, { servers }),
-      startSubject(bareServerFile, openBare, { kind: 'heartbeat' }),
+      startSubject(bareServerFile, openBare, { kind: 'heartbeat', servers: 0 }),
     ])
     try {
       const beat = { CurrentGameState: 'StandingBy', CurrentGameHealth: 'Healthy', CurrentPlayers: [] }

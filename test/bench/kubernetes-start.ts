@@ -8,6 +8,7 @@ import { pathOf, pods as podType } from '../../adapters/kubernetes/client/kube-o
 import { watchCollection } from '../../adapters/kubernetes/client/watch.js'
 import { systemClock } from '../../src/contracts/clock.js'
 import { silentLogger } from '../../src/contracts/logger.js'
+import { withTimeout } from '../../src/util/with-timeout.js'
 import { makeNamespace, removeNamespace } from '../adapters/kubernetes/support/cluster.js'
 import {
   HollowGames,
@@ -26,6 +27,7 @@ const names = [`kubernetes-start-${size}`]
 /** As many concurrent requests as a fleet has connections. */
 const callers = 64
 const capacityTimeoutMs = 60_000
+const placementTimeoutMs = 120_000
 
 export async function open({ namespace, servers }: { readonly namespace: string; readonly servers: number }) {
   const games = new HollowGames()
@@ -72,7 +74,7 @@ export const kubernetesStart: Bench = {
 }
 
 /** Waits until the nodes have enough capacity, since earlier pods may still be terminating. */
-async function hasCapacity(api: KubernetesApi, servers: number): Promise<boolean> {
+export async function hasCapacity(api: KubernetesApi, servers: number): Promise<boolean> {
   const until = performance.now() + capacityTimeoutMs
   while (performance.now() < until) {
     const free = await freeHollowPods()
@@ -131,7 +133,7 @@ async function bareSeconds(api: KubernetesApi, namespace: string, servers: numbe
   }
   try {
     await Promise.all(Array.from({ length: callers }, caller))
-    await all
+    await withTimeout(systemClock, placementTimeoutMs, `the placement of ${servers} bare pods`, () => all)
     return (performance.now() - since) / 1_000
   } finally {
     stop()

@@ -1,4 +1,5 @@
 /** Generates load on an HTTP server in another process, over keep-alive connections with one request at a time on each. */
+import { readFileSync } from 'node:fs'
 import { connect } from 'node:net'
 import type { Cost } from './cost.js'
 
@@ -62,8 +63,9 @@ export function post(path: string, body: unknown): string {
 
 export interface LoadedServer {
   target(): Promise<Target>
-  /** CPU time of the server process so far. */
+  /** CPU time of the server's main thread so far. */
   cpuUs(): Promise<number>
+  collectYoungGarbage(): Promise<void>
 }
 
 /** Measures the cost of a request in the server process, excluding the load generator. */
@@ -72,12 +74,26 @@ export async function costOfRequests(
   requests: readonly string[],
 ): Promise<Cost & { readonly bodies: readonly string[] }> {
   const target = await server.target()
+  await server.collectYoungGarbage()
   const cpuBefore = await server.cpuUs()
   const wallBefore = performance.now()
   const bodies = await sendAll(target, requests)
   const wallUs = ((performance.now() - wallBefore) * 1_000) / requests.length
   const cpuUs = ((await server.cpuUs()) - cpuBefore) / requests.length
   return { wallUs, cpuUs, bodies }
+}
+
+/**
+ * CPU time of this process's main thread so far, or of the whole process where the kernel does not report it. The main thread
+ * limits how many requests a server can answer. Current as of the last time the thread waited for an event.
+ */
+export function mainThreadCpuUs(): number {
+  try {
+    const [nanoseconds] = readFileSync(`/proc/self/task/${process.pid}/schedstat`, 'utf8').split(' ')
+    return Number(nanoseconds) / 1_000
+  } catch {
+    return ownCpuUs()
+  }
 }
 
 export function ownCpuUs(): number {

@@ -5,6 +5,7 @@
 import { cpus, loadavg } from 'node:os'
 import { parseArgs } from 'node:util'
 import { messageOf } from '../../src/contracts/errors.js'
+import { allocateCluster, defaultServers } from './allocate-cluster.js'
 import { allocateFile } from './allocate-file.js'
 import { allocateHttp } from './allocate-http.js'
 import { allocateKubernetes } from './allocate-kubernetes.js'
@@ -12,6 +13,7 @@ import { allocateMemory } from './allocate-memory.js'
 import { dockerStart } from './docker-start.js'
 import { heartbeat } from './heartbeat.js'
 import { kubernetesStart } from './kubernetes-start.js'
+import { longestStall } from './longest-stall.js'
 import { asJson, asTable, type Bench, type Row } from './row.js'
 import { settled } from './settled.js'
 
@@ -22,8 +24,10 @@ const benches: readonly Bench[] = [
   allocateKubernetes,
   heartbeat,
   settled,
+  longestStall,
   dockerStart,
   kubernetesStart,
+  allocateCluster,
 ]
 
 const usage = `Usage: npm run bench -- [options]
@@ -32,10 +36,11 @@ Measures the built package against a baseline in the same run. Rows that need a 
 left out if there is none.
 
 Options:
-  --only <row>  Measure this row only.
-  --quick       Check that the benchmarks work; the figures are meaningless.
-  --json        Print the rows as JSON.
-  -h, --help    Print this help.
+  --only <row>     Measure this row only.
+  --servers <n>    Number of servers for the rows allocate-cluster-*. Default: ${defaultServers}.
+  --quick          Check that the benchmarks work; the figures are meaningless.
+  --json           Print the rows as JSON.
+  -h, --help       Print this help.
 
 Rows:
 ${benches
@@ -47,17 +52,18 @@ interface Options {
   readonly json: boolean
   readonly quick: boolean
   readonly only: string | undefined
+  readonly servers: number
 }
 
 async function main(): Promise<void> {
   const options = readOptions()
-  const { only } = options
+  const { only, quick, servers } = options
   const rows: Row[] = []
   if (!options.json) console.log(`${machine()}\n`)
   for (const bench of benches) {
     if (only !== undefined && !bench.names.includes(only)) continue
     console.error(`measuring ${bench.names.join(', ')}`)
-    rows.push(...(await bench.run(options.quick)))
+    rows.push(...(await bench.run(quick, servers)))
   }
   const wanted = rows.filter(({ name }) => only === undefined || name === only)
   console.log(options.json ? asJson(wanted) : `${asTable(wanted)}\n\n${verdict(wanted, options)}`)
@@ -70,6 +76,7 @@ function readOptions(): Options {
         json: { type: 'boolean' },
         quick: { type: 'boolean' },
         only: { type: 'string' },
+        servers: { type: 'string' },
         help: { type: 'boolean', short: 'h' },
       },
     })
@@ -81,7 +88,10 @@ function readOptions(): Options {
     if (values.only !== undefined && !names.includes(values.only)) {
       throw new Error(`unknown row ${values.only}; rows: ${names.join(', ')}`)
     }
-    return { json: values.json ?? false, quick: values.quick ?? false, only: values.only }
+    const servers = Number(values.servers ?? defaultServers)
+    if (!Number.isInteger(servers) || servers < 1)
+      throw new Error(`--servers ${values.servers} is not a number of servers`)
+    return { json: values.json ?? false, quick: values.quick ?? false, only: values.only, servers }
   } catch (error) {
     console.error(`bench: ${messageOf(error)}; see --help`)
     process.exit(2)

@@ -9,6 +9,8 @@ export interface Load {
   readonly latenciesMs: readonly number[]
   /** Number of responses with another status, plus the number of closed connections. */
   readonly errors: number
+  /** The first response with another status. */
+  readonly firstError: string | undefined
   readonly connections: number
   readonly wallMs: number
 }
@@ -47,6 +49,7 @@ export async function loadThrough(connections: readonly Socket[], requests: read
   const bodies: string[] = []
   const latenciesMs: number[] = []
   let errors = 0
+  let firstError: string | undefined
   let next = 0
 
   const through = (socket: Socket) =>
@@ -70,7 +73,10 @@ export async function loadThrough(connections: readonly Socket[], requests: read
         if (received.startsWith('HTTP/1.1 200 ')) {
           bodies.push(body)
           latenciesMs.push(performance.now() - sentAt)
-        } else errors++
+        } else {
+          errors++
+          firstError ??= received
+        }
         received = ''
         send()
       }
@@ -85,5 +91,6 @@ export async function loadThrough(connections: readonly Socket[], requests: read
 
   const since = performance.now()
   await Promise.all(connections.map(through))
-  return { bodies, latenciesMs, errors, connections: connections.length, wallMs: performance.now() - since }
+  const wallMs = performance.now() - since
+  return { bodies, latenciesMs, errors, firstError, connections: connections.length, wallMs }
 }

@@ -16,8 +16,11 @@ export interface Row {
 export interface Bench {
   /** Names of the rows that the benchmark returns. */
   readonly names: readonly string[]
-  /** With `quick`, only checks that the benchmark works; the figures are meaningless. */
-  run(quick: boolean): Promise<readonly Row[]>
+  /**
+   * With `quick`, only checks that the benchmark works; the figures are meaningless. `servers` is the number of servers of the
+   * `allocate-cluster` rows.
+   */
+  run(quick: boolean, servers: number): Promise<readonly Row[]>
 }
 
 type Measured = Pick<Row, 'name' | 'unit' | 'value' | 'note'> & { readonly baseline?: number }

@@ -1,4 +1,4 @@
-/** Benchmarks the calls, CPU time and memory of an idle fleet, which has nothing to start, stop or allocate. */
+/** Benchmarks the calls, CPU time and memory of a settled fleet, which has nothing to start, stop or allocate. */
 import { setTimeout as pause } from 'node:timers/promises'
 import { collectGarbage, typical } from './cost.js'
 import { Calls, countingBackend, countingStore } from './counting.js'

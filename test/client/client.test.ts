@@ -3,10 +3,11 @@ import type { RequestListener } from 'node:http'
 import { createContext, runInContext } from 'node:vm'
 import { build as bundle } from 'esbuild'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
+import { memoryBackend } from '../../adapters/memory/index.js'
 import { type FleetClient, fleetClient, FleetError } from '../../src/client/index.js'
 import { bearerTokens, fleetRoutes, serve } from '../../src/http/index.js'
-import type { Fleet } from '../../src/index.js'
-import { build, buildID, memoryFleet, sessionID, standingBy } from '../http/fleet.js'
+import { createFleet, type Fleet, systemClock } from '../../src/index.js'
+import { build, buildID, sessionID, standingBy } from '../http/fleet.js'
 import { type Listener, listening, until } from '../http/client.js'
 import { documented } from '../http/validated.js'
 import { root } from '../package/sources.js'
@@ -25,11 +26,12 @@ const fetchAndCheck = async (url: string, init: RequestInit): Promise<Response> 
 }
 
 describe('a client of a fleet', () => {
+  const backend = memoryBackend({ clock: systemClock })
   let fleet: Fleet
   let server: Listener
   let client: FleetClient
   beforeAll(async () => {
-    fleet = await memoryFleet()
+    fleet = await createFleet({ backend })
     server = await listening(fleetRoutes(fleet).nodeHandler)
     client = fleetClient({ url: `${server.url}/`, fetch: fetchAndCheck, retries: 0 })
   })
@@ -47,6 +49,9 @@ describe('a client of a fleet', () => {
     await standingBy(fleet, 2)
     const server = await client.allocate({ buildID, sessionID, initialPlayers: ['amie'] })
     expect(server).toEqual(await fleet.allocate({ buildID, sessionID }))
+    expect(await client.sessions.get(sessionID)).toEqual(await fleet.sessions.get(sessionID))
+    expect(await client.sessions.list({ build: 'arena' })).toEqual(await fleet.sessions.list())
+    expect((await client.sessions.ofPlayer('amie')).port()).toBe(server.port())
     const active = (await client.servers.list()).find(({ status }) => status.sessionID === sessionID)
     const ref = active?.metadata ?? { name: '' }
     expect(await client.servers.get(ref)).toEqual(active)
@@ -55,6 +60,18 @@ describe('a client of a fleet', () => {
     expect(await client.details.ofBuild('arena')).toEqual(await fleet.details.ofBuild('arena'))
     expect((await client.builds.patch('arena', { standingBy: 0 })).spec.standingBy).toBe(0)
     expect(await client.builds.get({ name: 'arena', namespace: 'default' })).toMatchObject({ spec: { standingBy: 0 } })
+    const labelled = await client.servers.update(ref, { labels: { map: 'dust' } })
+    expect(labelled).toEqual(await fleet.servers.get(ref))
+    expect(labelled.metadata.labels).toEqual({ map: 'dust' })
+    const at = new Date(Date.now() + 3_600_000)
+    expect(await client.servers.announceMaintenance(ref, at)).toEqual({ servers: 1 })
+    expect(await client.servers.announceMaintenance({ node: 'memory' }, at.getTime())).toEqual({ servers: 0 })
+    expect((await fleet.servers.get(ref)).status.nextScheduledMaintenance).toBe(`${at.toISOString().slice(0, 19)}.000Z`)
+    expect(await client.servers.withdrawMaintenance(ref)).toEqual({ servers: 1 })
+    expect(await client.servers.announceMaintenance({ node: 'memory' }, at.getTime())).toEqual({ servers: 1 })
+    expect(await client.servers.withdrawMaintenance({ node: 'memory' })).toEqual({ servers: 1 })
+    await client.sessions.end(sessionID)
+    expect((await fleet.servers.get(ref)).status.message).toBe(`session ${sessionID} was ended by an operator`)
     await client.servers.delete(ref)
     expect(await client.builds.list()).toHaveLength(1)
     await client.builds.delete('arena')
@@ -63,14 +80,19 @@ describe('a client of a fleet', () => {
 
   it('fails with the same codes and messages as the fleet', async () => {
     await fleet.builds.create(build({ standingBy: 0, max: 0 }))
-    const calls: readonly ((on: FleetClient) => Promise<unknown>)[] = [
+    const calls: readonly ((on: FleetClient | Fleet) => Promise<unknown>)[] = [
       (on) => on.builds.create(build({ max: -1 })),
       (on) => on.builds.create(build()),
       (on) => on.builds.create(build({}, 'other')),
       (on) => on.builds.get('nothing'),
       (on) => on.builds.patch('arena', { standingBy: 9 }),
       (on) => on.servers.delete('nothing'),
+      (on) => on.servers.update('nothing', { labels: { map: 'dust' } }),
       (on) => on.servers.list({ build: 'nothing' }),
+      (on) => on.servers.announceMaintenance('nothing', Date.now() + 60_000),
+      (on) => on.servers.announceMaintenance({ node: 'no/where' }, Date.now() + 60_000),
+      (on) => on.servers.announceMaintenance({ node: 'memory' }, 0),
+      (on) => on.servers.withdrawMaintenance({ node: 'nowhere' }),
       (on) => on.allocate({ buildID: 'nothing', sessionID }),
       (on) => on.allocate({ buildID, sessionID }),
     ]
@@ -86,6 +108,20 @@ describe('a client of a fleet', () => {
     expect(new Set(codes)).toEqual(new Set(['invalid', 'exists', 'not-found', 'max-reached']))
   })
 
+  it.each(['', '.', '..', 'a\ud800', 7 as never])(
+    'does not send the name %j, which is no part of a path',
+    async (name) => {
+      const refused = { code: 'invalid', message: expect.stringContaining('must be a string other than') }
+      // `builds/../.` would be the fleet.
+      await expect(client.builds.drain({ namespace: '..', name: '.' })).rejects.toMatchObject(refused)
+      await expect(client.builds.get({ namespace: name, name: 'arena' })).rejects.toMatchObject(refused)
+      await expect(client.servers.withdrawMaintenance({ node: name })).rejects.toMatchObject(refused)
+      await expect(client.sessions.get(name)).rejects.toMatchObject(refused)
+      await expect(client.sessions.ofPlayer(name)).rejects.toMatchObject(refused)
+      expect((await fleet.health()).problems).toEqual([])
+    },
+  )
+
   it('waits for a server, and stops when its signal fires', async () => {
     await fleet.builds.create(build({ standingBy: 0, max: 1 }))
     expect(await client.allocate({ buildID, sessionID }, { waitMs: 10_000 })).toMatchObject({ SessionID: sessionID })
@@ -96,6 +132,14 @@ describe('a client of a fleet', () => {
     )
     gone.abort(new Error('the player has left'))
     await expect(waiting).rejects.toMatchObject({ code: 'aborted', cause: new Error('the player has left') })
+  })
+
+  it('waits until the game has its session', async () => {
+    await fleet.builds.create(build())
+    await standingBy(fleet, 2)
+    expect(await client.allocate({ buildID, sessionID }, { confirm: true })).toMatchObject({ SessionID: sessionID })
+    const game = (await fleet.servers.list()).find(({ status }) => status.sessionID === sessionID)
+    expect(game && backend.server(game.metadata).session?.sessionId).toBe(sessionID)
   })
 
   it('reads past events from a given number, then live events, until its signal fires', async () => {
@@ -139,7 +183,7 @@ describe('a client of a fleet', () => {
   it('requires the URL of an API when that API is called', async () => {
     expect(() => fleetClient({})).toThrow(FleetError)
     const half = fleetClient({ allocationUrl: server.url })
-    expect(() => half.builds.list()).toThrow(/managementUrl/)
+    await expect(half.builds.list()).rejects.toThrow(/managementUrl/)
     for (const url of ['localhost:3000', '127.0.0.1:3000', 'ftp://a', 'fleet', '']) {
       expect(() => fleetClient({ url })).toThrow(expect.objectContaining({ code: 'invalid' }))
     }
@@ -180,8 +224,34 @@ describe('a client of a host that fails', () => {
     expect(calls).toBe(2)
   })
 
-  it('does not retry creating a build or deleting a server if the outcome is unknown', async () => {
-    for (const ask of [(on: FleetClient) => on.builds.create(build()), (on: FleetClient) => on.servers.delete('x')]) {
+  it.each([
+    [{}, ['', '']],
+    [{ waitMs: 0 }, ['', '']],
+    [{ confirm: false, waitMs: 2_000 }, ['?wait=2', /^\?wait=1\.\d{1,3}$/]],
+    [{ confirm: true }, ['?confirm=true', '?confirm=true']],
+    [{ confirm: true, waitMs: 0 }, ['?wait=0&confirm=true', '?wait=0&confirm=true']],
+    [{ confirm: true, waitMs: 2_000 }, ['?wait=2&confirm=true', /^\?wait=1\.\d{1,3}&confirm=true$/]],
+  ])('sends %j as the query, with the time that is left in a retry', async (options, queries) => {
+    const urls: string[] = []
+    const seen =
+      (step: RequestListener): RequestListener =>
+      (incoming, response) => {
+        urls.push((incoming.url ?? '').replace('/api/v1/allocate', ''))
+        step(incoming, response)
+      }
+    const client = await host(seen(cut), seen(good))
+    await client.allocate({ buildID, sessionID }, options)
+    expect(urls).toEqual(queries.map((query) => (typeof query === 'string' ? query : expect.stringMatching(query))))
+  })
+
+  it('does not retry creating a build, or changing or deleting a server, if the outcome is unknown', async () => {
+    const change = { counters: { rooms: { increment: 1 } } }
+    const asked: readonly ((on: FleetClient) => Promise<unknown>)[] = [
+      (on) => on.builds.create(build()),
+      (on) => on.servers.update('x', change),
+      (on) => on.servers.delete('x'),
+    ]
+    for (const ask of asked) {
       const client = await host(cut, good)
       await expect(ask(client)).rejects.toMatchObject({ code: 'unavailable' })
       expect(calls).toBe(1)
@@ -198,6 +268,7 @@ describe('a client of a host that fails', () => {
     [404, { 'Gamekeeper-Error': 'not-found' }, 'not-found'],
     [418, {}, 'internal'],
     [429, { 'Gamekeeper-Error': 'none-standing-by' }, 'none-standing-by'],
+    [503, { 'Gamekeeper-Error': 'not-confirmed' }, 'not-confirmed'],
     [429, { 'Retry-After': '600' }, 'rate-limited'],
     [500, { 'Gamekeeper-Error': 'a code of a later version' }, 'internal'],
   ] as const)('%i with %j fails at once, as %s', async (status, headers, code) => {
@@ -262,6 +333,16 @@ describe('a client of a host that fails', () => {
     ])
   })
 
+  it('never quotes a token or a password that cannot be sent', async () => {
+    for (const token of ['the-secret\nof-two-lines', 'the-secret with spaces', 'the-secrét', '']) {
+      const failed = fleetClient({ url: 'http://127.0.0.1:9', token }).builds.list()
+      await expect(failed).rejects.toMatchObject({ code: 'invalid', message: expect.not.stringContaining('secr') })
+    }
+    expect(() => fleetClient({ url: 'http://amie:the-secret@127.0.0.1:9' })).toThrow(
+      'fleetClient: a url must not contain a user or password; set token instead',
+    )
+  })
+
   it('fails at once when its token function fails', async () => {
     await host(good)
     const token = () => Promise.reject(new Error('the login has expired'))
@@ -298,7 +379,7 @@ describe('in a browser', () => {
     })
     expect(warnings).toEqual([])
     expect(Object.keys(metafile.inputs).filter((input) => input.includes('node_modules'))).toEqual([])
-    expect(outputFiles[0]?.contents.length).toBeLessThan(10_000)
+    expect(outputFiles[0]?.contents.length).toBeLessThan(19_000)
   })
 
   it('the client runs with browser globals only', async () => {

@@ -4,7 +4,7 @@ import { expect, it } from 'vitest'
 import { backend } from './backend.js'
 import { allocate, type Answer, buildOf, createBuild, getBuild, listServers, liveOf, recount } from './client.js'
 import { startHost } from './host.js'
-import { until } from './until.js'
+import { repeatedly, until } from './until.js'
 import { workplace } from './workplace.js'
 
 /** A cluster with one node takes seconds per pod. */
@@ -22,10 +22,9 @@ it(`${callers} concurrent callers get ${max} different servers and ten rejection
   )
 
   let most = 0
-  const watching = new AbortController()
-  const watched = (async () => {
-    while (!watching.signal.aborted) most = Math.max(most, liveOf(await listServers(host, 'burst')))
-  })()
+  const stopWatching = repeatedly(async () => {
+    most = Math.max(most, liveOf(await listServers(host, 'burst')))
+  })
 
   const sessions = Array.from({ length: callers }, () => randomUUID())
   const answers = new Map<string, Answer<{ readonly Ports: string; readonly error?: string }>>()
@@ -40,11 +39,10 @@ it(`${callers} concurrent callers get ${max} different servers and ten rejection
   expect(new Set(granted.map((sessionID) => answers.get(sessionID)?.body.Ports)).size).toBe(max)
   for (const sessionID of refused()) {
     const { status, body } = answers.get(sessionID) ?? {}
-    expect({ status, body }).toEqual({ status: 429, body: { error: expect.stringContaining(`max is ${max}`) } })
+    expect({ status, body }).toMatchObject({ status: 429, body: { error: expect.stringContaining(`max is ${max}`) } })
   }
 
-  watching.abort()
-  await watched
+  await stopWatching()
   expect(most).toBe(max)
   const servers = await listServers(host, 'burst')
   const { status } = await getBuild(host, 'burst')

@@ -2,7 +2,7 @@
 import { once } from 'node:events'
 import { connect } from 'node:net'
 import { fileURLToPath } from 'node:url'
-import type { Allocation, GameServer, GameServerBuild } from 'gamekeeper'
+import type { Allocation, BuildSpec, GameServer, GameServerBuild, GameServerDetail } from 'gamekeeper'
 import { documented } from '../http/validated.js'
 import { backend, imageOf, space } from './backend.js'
 import type { Host } from './host.js'
@@ -61,6 +61,10 @@ export async function deleteBuild(host: Apis, name: string): Promise<void> {
   good(await call(`${builds(host)}/${space()}/${name}`, 'DELETE'))
 }
 
+export async function detailOf(host: Apis, build: string): Promise<GameServerDetail> {
+  return good(await call<GameServerDetail>(`${builds(host)}/${space()}/${build}/gameserverdetails`))
+}
+
 export async function listServers(host: Apis, build?: string): Promise<readonly GameServer[]> {
   const url =
     build === undefined ? `${host.management}/api/v1/gameservers` : `${builds(host)}/${space()}/${build}/gameservers`
@@ -92,6 +96,7 @@ export interface BuildParameters {
   readonly max: number
   readonly command?: readonly string[]
   readonly crashesToMarkUnhealthy?: number
+  readonly health?: NonNullable<BuildSpec['health']>
   readonly ports?: readonly number[]
   readonly env?: Readonly<Record<string, string>>
 }
@@ -103,7 +108,7 @@ export function buildOf({
   ports = [7777],
   env = {},
   ...spec
-}: BuildParameters): BuildInput {
+}: BuildParameters): BuildInput & { readonly spec: BuildSpec } {
   const containers = [
     {
       ...{ name: 'game', ...imageOf, command },

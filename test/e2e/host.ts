@@ -65,7 +65,7 @@ export async function runHost(
 }
 
 function start(env: Environment, args: readonly string[] = []): Omit<Host, 'allocation' | 'management' | 'agent'> {
-  const command = ['--import', 'tsx', 'examples/server/main.ts', ...args]
+  const command = ['dist/src/cli/main.js', 'serve', ...args]
   return watch(spawn(process.execPath, command, { cwd: root, env: { ...ownEnvironment(), ...env } }))
 }
 

@@ -1,4 +1,5 @@
-/** Waits for a condition. */
+/** Waits for a condition, or looks at something repeatedly, at a pace below the server's rate limit. */
+import { setInterval } from 'node:timers/promises'
 
 const pollIntervalMs = 50
 
@@ -26,6 +27,22 @@ export async function until<T>(
       throw new Error(`timed out after ${limitMs / 1000} s: ${what}`, { cause: last })
     }
     await new Promise((resolve) => setTimeout(resolve, pollIntervalMs))
+  }
+}
+
+/** Calls `look` repeatedly until the function that this returns is called, which rejects with the first error of `look`. */
+export function repeatedly(look: () => Promise<void>): () => Promise<void> {
+  const stop = new AbortController()
+  const looking = (async () => {
+    await look()
+    for await (const _ of setInterval(pollIntervalMs, undefined, { signal: stop.signal })) await look()
+  })()
+  looking.catch(() => {})
+  return async () => {
+    stop.abort()
+    await looking.catch((error: unknown) => {
+      if (!(error instanceof Error && error.name === 'AbortError')) throw error
+    })
   }
 }
 

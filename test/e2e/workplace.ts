@@ -1,12 +1,13 @@
 /**
- * A temporary data directory for a test, and its running game servers. At the end of the test all game servers that are left
+ * A temporary data directory for a test, and its running game servers. Game servers that are still running when the test ends
  * are killed.
  */
 import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { onTestFinished } from 'vitest'
-import { markedMembers, signalProcess } from '../../adapters/process/process-group.js'
+import { signalProcess } from '../../adapters/process/processes/process-group.js'
+import { type ProcessSnapshot, ProcessTable } from '../../adapters/process/processes/process-table.js'
 import { backend, containersOf, enterCluster, imageBuilt, removeContainersOf } from './backend.js'
 import { until } from './until.js'
 
@@ -27,7 +28,7 @@ export interface Workplace {
   running(): Promise<readonly RunningServer[]>
 }
 
-/** Removing forty containers takes long on a busy machine. */
+/** Removing forty containers takes a long time on a busy machine. */
 const cleanupMs = 240_000
 
 export async function workplace(below = 'data'): Promise<Workplace> {
@@ -42,8 +43,9 @@ export async function workplace(below = 'data'): Promise<Workplace> {
       `no game server is left in ${dataDir}`,
       async () => {
         if (backend !== 'process') await removeContainersOf(dataDir)
+        const snapshot = await new ProcessTable().snapshot()
         for (const run of await runsIn(dataDir)) {
-          for (const member of membersOf(run)) signalProcess(member, 'SIGKILL')
+          for (const member of membersOf(run, snapshot)) signalProcess(member, 'SIGKILL')
         }
         return (await place.running()).length === 0
       },
@@ -73,8 +75,10 @@ async function runningIn(dataDir: string): Promise<readonly RunningServer[]> {
     return (await containersOf(dataDir)).map(({ server, port, pids }) => ({ name: server, port, pids }))
   }
   const found: RunningServer[] = []
-  for (const run of await runsIn(dataDir)) {
-    const others = membersOf(run).map(({ pid }) => pid)
+  const runs = await runsIn(dataDir)
+  const snapshot = await new ProcessTable().snapshot()
+  for (const run of runs) {
+    const others = membersOf(run, snapshot).map(({ pid }) => pid)
     if (others.length === 0) continue
     const pids = [...others.filter((pid) => pid === run.supervisor), ...others.filter((pid) => pid !== run.supervisor)]
     found.push({ name: run.server, port: await portOf(run.directory), pids })
@@ -82,8 +86,8 @@ async function runningIn(dataDir: string): Promise<readonly RunningServer[]> {
   return found
 }
 
-function membersOf({ supervisor, nonce }: Run): ReturnType<typeof markedMembers> {
-  return markedMembers(supervisor, nonce)
+function membersOf({ supervisor, nonce }: Run, snapshot: ProcessSnapshot) {
+  return snapshot.membersOf({ mark: nonce, group: supervisor })
 }
 
 async function runsIn(dataDir: string): Promise<readonly Run[]> {

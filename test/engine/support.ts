@@ -6,7 +6,7 @@ import { minimalBuild, minimalServer, virtualClock, type VirtualClock } from 'ga
 import type { EngineContext } from '../../src/engine/context.js'
 import type { BuildEntry, ServerEntry } from '../../src/engine/state/entries.js'
 import { Inventory } from '../../src/engine/state/inventory.js'
-import { limiter } from '../../src/util/limiter.js'
+import { fairLimiter } from '../../src/util/limiter.js'
 import { ResponsiveClock } from '../../src/engine/instances/responsive-clock.js'
 import { Emitter } from '../../src/fleet/emitter.js'
 import { silentLogger } from '../../src/contracts/logger.js'
@@ -42,6 +42,7 @@ export interface Stock {
   readonly ready: string[]
   /** Each change of a record, as `name: before → after`. */
   readonly changes: string[]
+  /** Adds a server, which has been heard if its game is running. */
   add(name: string, more?: Partial<Server>, revision?: string): ServerEntry
 }
 
@@ -62,8 +63,19 @@ export function stock(whenReady: (entry: ServerEntry) => void = () => {}): Stock
     build,
     ready,
     changes,
-    add: (name, more, revision = '1') => inventory.addServer(build, aServerRecord(build.record, name, more), revision),
+    add(name, more, revision = '1') {
+      const entry = inventory.addServer(build, aServerRecord(build.record, name, more), revision)
+      const { state } = entry.record
+      if (state === 'Initializing' || state === 'StandingBy') hear(inventory, entry)
+      return entry
+    },
   }
+}
+
+/** Records that the server has sent a heartbeat, as `Heartbeats` does. */
+export function hear(inventory: Inventory, entry: ServerEntry): void {
+  entry.build.heartbeating.add(entry)
+  inventory.heardChanged(entry)
 }
 
 export function namesIn(entries: Iterable<ServerEntry>): readonly string[] {
@@ -98,8 +110,8 @@ export function contextOf(
     emitter,
     inventory,
     agentAddress: 'agent:56001',
-    createLimiter: limiter(20),
-    destroyLimiter: limiter(100),
+    createLimiter: fairLimiter(20),
+    destroyLimiter: fairLimiter(100),
     enqueue: (build) => void asked.push(build.record.name),
     requeue: (entry) => void asked.push(entry.record.name),
     stopped: () => false,

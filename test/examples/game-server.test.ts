@@ -108,6 +108,27 @@ describe('the example game server', () => {
     expect(agent.last()?.players).toEqual(['amie', 'bob'])
   })
 
+  it('keeps the match when a player’s connection is reset, or its answer fits no datagram', async () => {
+    const agent = await fakeAgent()
+    const long = { ...sessionConfig, sessionCookie: 'c'.repeat(70_000) }
+    agent.reply = says('Active', { sessionConfig: long }, 20)
+    const server = await startServer(agent)
+    await until(() => agent.last()?.state === 'Active')
+    const [leaver, stayer] = [await joinTcp(server.port), await joinTcp(server.port)]
+    leaver.say('hello amie\n')
+    stayer.say('hello bob\n')
+    await until(() => agent.last()?.players.length === 2)
+    leaver.socket.resetAndDestroy()
+    const socket = createSocket('udp4')
+    onTestFinished(() => void socket.close())
+    socket.send('hello eve', server.port, '127.0.0.1')
+    await until(() => agent.last()?.players.join() === 'bob,eve')
+    const before = stayer.received().length
+    stayer.say('\n')
+    await until(() => stayer.received().length > before)
+    expect(server.process.exitCode).toBe(null)
+  })
+
   it('responds to an empty line, an unterminated line, and a client that sends nothing', async () => {
     const agent = await fakeAgent()
     agent.reply = allocates()

@@ -26,7 +26,6 @@ const config = {
   sessionId: session(1),
   sessionCookie: 'ночь, 夜?&="\\',
   initialPlayers: ['amie', 'bo'],
-  metadata: {},
 }
 
 describe('before a match', () => {
@@ -77,26 +76,14 @@ describe('during a match', () => {
     const { fleet, server } = await opened()
     server.ready()
     await fleet.allocate(ask(1))
-    expect(server.heartbeat().sessionConfig).toEqual({ sessionId: session(1), initialPlayers: [], metadata: {} })
+    expect(server.heartbeat().sessionConfig).toEqual({ sessionId: session(1), initialPlayers: [] })
   })
 
-  it('the answer contains the build metadata unchanged', async () => {
-    const buildMetadata = { map: 'dust,2?a=b', 'a,b': '?' }
+  it('the build metadata is in the configuration and never in an answer, where it would overwrite a client’s settings', async () => {
+    const buildMetadata = { map: 'dust,2?a=b', region: 'west', sessionId: 'x' }
     const { server } = await matched({ buildMetadata })
-    expect(server.heartbeat().sessionConfig?.metadata).toEqual(buildMetadata)
+    expect(server.heartbeat().sessionConfig).toEqual(config)
     expect(server.spec.sdk.buildMetadata).toEqual(buildMetadata)
-  })
-
-  it('a game keeps the metadata it was started with after its build changes', async () => {
-    const scene = stage({ memory: { script: ({ sdk }) => ({ autoReady: sdk.buildMetadata['mode'] === 'duel' }) } })
-    const fleet = await scene.open()
-    await fleet.builds.create(aBuild({ standingBy: 1, max: 4, buildMetadata: { mode: 'duel' } }))
-    await untilReady(scene, fleet, 1)
-    await fleet.builds.update('arena', { buildMetadata: { mode: 'team' } })
-    await scene.clock.advance(5_000)
-    await fleet.allocate(ask(1))
-    await scene.clock.advance(3_000)
-    expect((await playing(scene, fleet, 1)).session?.metadata).toEqual({ mode: 'duel' })
   })
 
   it('a game that missed the first answer gets its session with its next heartbeat, even after a silence', async () => {
@@ -131,7 +118,7 @@ describe('during termination', () => {
     expect(only(await fleet.servers.list()).status.state).toBe('Terminating')
     expect(server.heartbeat().operation).toBe('Continue')
     await scene.clock.advance(600)
-    expect(await fleet.servers.list()).toEqual([])
+    expect(server.heartbeat().operation).toBe('Terminate')
   })
 
   it('a game with a match gets Terminate at once, even while the store is slow', async () => {
@@ -157,8 +144,12 @@ describe('a heartbeat with an unknown id', () => {
   it('gets Terminate, which does not reveal whether the server name exists', async () => {
     const { fleet, server } = await opened()
     const terminate = { operation: 'Terminate', nextHeartbeatIntervalMs: 1_000 }
-    for (const id of [`${server.ref.name}.guess`, `${server.ref.name}.`, server.ref.name, 'nobody.guess', '', '.']) {
+    for (const id of [`${server.ref.name}.guess`, `${server.ref.name}.`, 'nobody.guess', 'nobody.']) {
+      expect(fleet.knowsServer(id)).toBe(false)
       expect(fleet.heartbeat(id, { state: 'StandingBy', ...players })).toEqual(terminate)
+      expect(fleet.heartbeat(id, { state: 'Active', ...players })).toEqual(terminate)
+    }
+    for (const id of [server.ref.name, 'nobody', '', '.']) {
       expect(fleet.heartbeat(id, { state: 'Active', ...players })).toEqual(terminate)
     }
   })

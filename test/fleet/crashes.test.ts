@@ -289,6 +289,63 @@ describe('creation after terminations that are not crashes', () => {
     expect(await statusOf(fleet)).not.toHaveProperty('conditions')
   })
 
+  it('is bounded when something keeps removing servers soon after they stand by, and a condition says so', async () => {
+    const { scene, fleet, creations } = await scenes({}, { standingBy: 2, max: 10 })
+    const removeAll = () => {
+      for (const server of scene.backend.servers()) if (server.phase === 'running') server.exit(137)
+    }
+    for (let second = 0; second < 1_800; second++) {
+      await scene.clock.advance(1_000)
+      removeAll()
+    }
+    // The first losses are replaced at once; then 1 s, 2 s, 4 s … 60 s.
+    expect(creations().length).toBeLessThan(90)
+    expect(await statusOf(fleet)).toMatchObject({
+      ...{ crashesCount: 0, health: 'Healthy' },
+      conditions: [
+        {
+          ...{ type: 'Disappearing', reason: 'Gone' },
+          message: expect.stringMatching(/^replaced servers disappear again .*: OutOfcpu: no room for it$/),
+        },
+      ],
+    })
+    expect(scene.eventsOf('ConditionChanged').length).toBe(1)
+    await untilReady(scene, fleet, 2)
+    await scene.clock.advance(125_000)
+    expect(await statusOf(fleet)).not.toHaveProperty('conditions')
+  })
+
+  it('stays bounded after a restart of the host', async () => {
+    const { scene, fleet, creations } = await scenes({}, { standingBy: 1, max: 1 })
+    for (let i = 0; i < 3; i++) {
+      await untilReady(scene, fleet, 1)
+      only(scene.backend.servers()).exit(137)
+      await scene.clock.settle()
+    }
+    await fleet.close()
+    const before = creations().length
+    const next = await scene.open({ backend: interrupting(scene.backend) })
+    await scene.clock.advance(500)
+    expect(creations().length).toBe(before)
+    expect(await statusOf(next)).toMatchObject({ conditions: [{ type: 'Disappearing' }] })
+    await untilReady(scene, next, 1)
+    await scene.clock.advance(125_000)
+    expect(await statusOf(next)).not.toHaveProperty('conditions')
+  })
+
+  it.each([1, 50])('is at once for %i servers that are lost, even if it happens again a while later', async (lost) => {
+    const { scene, fleet, creations } = await scenes({}, { standingBy: 50, max: 200 })
+    await untilReady(scene, fleet, 50)
+    for (let round = 1; round <= 3; round++) {
+      await scene.clock.advance(62_000)
+      for (const server of scene.backend.servers().slice(0, lost)) server.exit(137)
+      await scene.clock.advance(900)
+      expect(await statusOf(fleet)).toMatchObject({ currentStandingBy: 50 })
+      expect(creations().length).toBe(50 + round * lost)
+    }
+    expect(await statusOf(fleet)).not.toHaveProperty('conditions')
+  })
+
   it('does not back off when servers that were standing by are lost with their machine', async () => {
     const { scene, fleet, creations } = await scenes({}, { standingBy: 3, max: 3 })
     await untilReady(scene, fleet, 3)

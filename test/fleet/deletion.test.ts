@@ -54,53 +54,6 @@ describe('a deleted server', () => {
     })
   })
 
-  it('gets Terminate with its next heartbeat during a match, and exits on its own', async () => {
-    const { scene, fleet, server } = await matched()
-    await fleet.servers.delete(server.ref)
-    await scene.clock.advance(1_500)
-    expect([server.answer?.operation, server.phase]).toEqual(['Terminate', 'gone'])
-    expect(scene.calls.filter(({ method }) => method === 'destroy').length).toBe(1)
-    expect(await statusOf(fleet)).toMatchObject({ crashesCount: 0, currentActive: 0 })
-  })
-
-  it('during a match, is terminated by the backend after half its grace period if it does not exit', async () => {
-    const { scene, fleet, server } = await matched({ graceSeconds: 30 }, stubborn)
-    const before = scene.clock.elapsed()
-    await fleet.servers.delete(server.ref)
-    await scene.clock.advance(14_900)
-    expect(scene.calls.filter(({ method }) => method === 'destroy')).toEqual([])
-    await scene.clock.advance(200)
-    expect(only(scene.calls.filter(({ method }) => method === 'destroy')).atMs - before).toBe(15_000)
-    await scene.clock.advance(14_000)
-    expect(server.phase).toBe('running')
-    await scene.clock.advance(1_000)
-    expect(server.phase).toBe('gone')
-  })
-
-  it('during a match, gets its full grace period from the backend if it sends no heartbeats', async () => {
-    const { scene, fleet, server } = await matched({ graceSeconds: 30 }, stubborn)
-    server.silence()
-    await scene.clock.advance(15_000)
-    const before = scene.clock.elapsed()
-    await fleet.servers.delete(server.ref)
-    await scene.clock.settle()
-    expect(only(scene.calls.filter(({ method }) => method === 'destroy')).atMs).toBe(before)
-    await scene.clock.advance(29_900)
-    expect(server.phase).toBe('running')
-    await scene.clock.advance(200)
-    expect(server.phase).toBe('gone')
-  })
-
-  it('before a match, is terminated by the backend at once, with its grace period', async () => {
-    const { scene, fleet } = await standing({ graceSeconds: 20 }, stubborn)
-    const server = only(scene.backend.servers())
-    await fleet.servers.delete(server.ref)
-    await scene.clock.advance(19_900)
-    expect([server.phase, server.answer?.operation]).toEqual(['running', 'Terminate'])
-    await scene.clock.advance(200)
-    expect(server.phase).toBe('gone')
-  })
-
   it.each([
     [2, 600],
     [600, 30],
@@ -111,9 +64,11 @@ describe('a deleted server', () => {
       await fleet.builds.update('arena', { template: aBuild({ graceSeconds: now }).spec.template })
       await scene.clock.advance(10_000)
       await fleet.servers.delete(server.ref)
-      await scene.clock.advance(graceSeconds * 1_000 - 100)
+      await scene.clock.advance(1_000)
+      expect(server.answer?.operation).toBe('Terminate')
+      await scene.clock.advance(graceSeconds * 1_000 - 1_100)
       expect(server.phase).toBe('running')
-      await scene.clock.advance(200)
+      await scene.clock.advance(1_100)
       expect(server.phase).toBe('gone')
     },
   )

@@ -226,9 +226,9 @@ describe('the options of a drain', () => {
     const options: object = { active: undefined, deadlineMs: 0 }
     const drained = watched(fleet.builds.drain('arena', options))
     await s.clock.settle()
-    expect(drained.outcome()).toEqual({ value: { remaining: 1 } })
+    expect(drained.outcome()).toEqual({ value: { remaining: 2 } })
     await s.clock.advance(60_000)
-    expect(match.phase).toBe('running')
+    expect([match.phase, s.backend.servers().length]).toEqual(['running', 1])
   })
 })
 

@@ -35,9 +35,10 @@ describe('the first heartbeat', () => {
     expect((await statusOf(fleet)).crashesCount).toBe(1)
   })
 
-  it('has no timeout while the image is being pulled', async () => {
+  it('has no timeout before the process runs', async () => {
     const { scene, fleet, server, shown, why } = await opened({
       memory: { script: 'manual', startLatencyMs: 1_800_000 },
+      limits: { lateStartMs: 3_600_000 },
     })
     await scene.clock.advance(1_800_000)
     expect([why(), (await shown())?.state]).toEqual([[], 'Initializing'])
@@ -168,7 +169,8 @@ describe('a game that reports Unhealthy', () => {
     expect(why()).toEqual(['ReportedUnhealthy'])
     await scene.clock.advance(100)
     expect(await statusOf(fleet)).toMatchObject({ crashesCount: 1 })
-    expect(server.phase).toBe('gone')
+    await scene.clock.advance(1_000)
+    expect([server.answer?.operation, server.phase]).toEqual(['Terminate', 'gone'])
   })
 
   it('keeps its server if the reports are not consecutive', async () => {

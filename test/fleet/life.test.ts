@@ -45,7 +45,10 @@ describe('a new server', () => {
   })
 
   it('is Pending, with a reason, until its process is running', async () => {
-    const { scene, state } = await opened({ standingBy: 1 }, { memory: { script: 'manual', startLatencyMs: 600_000 } })
+    const { scene, state } = await opened(
+      { standingBy: 1 },
+      { memory: { script: 'manual', startLatencyMs: 600_000 }, limits: { lateStartMs: 900_000 } },
+    )
     expect(await state()).toMatchObject({ state: 'Pending', health: 'Unknown', publicIP: '', message: 'starting' })
     await scene.clock.advance(599_999)
     expect(await state()).toMatchObject({ state: 'Pending' })
@@ -113,7 +116,7 @@ describe('a new server', () => {
     let hangs = true
     scene.faults.events = ({ type }) => (type === 'changed' ? { kind: 'drop' } : undefined)
     scene.faults.backend = ({ method }) => (method === 'create' && hangs ? { kind: 'hang' } : undefined)
-    const fleet = await scene.open({ limits: { resyncIntervalMs: 3_600_000 } })
+    const fleet = await scene.open({ limits: { resyncIntervalMs: 3_600_000, lateStartMs: 3_600_000 } })
     await fleet.builds.create(aBuild({ standingBy: 1 }))
     await scene.clock.advance(119_000)
     expect(await statusOf(fleet)).toMatchObject({ currentPending: 1 })
@@ -349,8 +352,9 @@ describe('the state that a game reports', () => {
     server.ready()
     expect(server.heartbeat({ state: 'Terminating' }).operation).toBe('Terminate')
     await scene.clock.advance(3_000)
-    expect(only(await fleet.servers.list()).metadata.name).not.toBe(server.ref.name)
-    expect(await statusOf(fleet)).toMatchObject({ crashesCount: 0 })
+    const { status } = await fleet.servers.get(server.ref)
+    expect(status).toMatchObject({ state: 'Terminating', message: 'the game reported the state Terminating' })
+    expect(await statusOf(fleet)).toMatchObject({ crashesCount: 0, currentInitializing: 1 })
   })
 
   it('cannot make a server Active: only an allocation does', async () => {

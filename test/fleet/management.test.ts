@@ -169,6 +169,39 @@ describe('creating a build', () => {
   })
 })
 
+describe('build metadata with keys that GSDK clients use for their own settings', () => {
+  it('is reported once at creation, and once more when the keys change', async () => {
+    const { scene, fleet } = await opened()
+    const reported = () => scene.eventsOf('MetadataKeysReserved').map(({ build, keys }) => [build.name, ...keys])
+    const buildMetadata = { map: 'dust', region: 'west', port_7777: '32400', SessionId: 'x' }
+    await fleet.builds.create(aBuild({ buildMetadata }))
+    expect(reported()).toEqual([['arena', 'region', 'port_7777', 'SessionId']])
+    expect(scene.eventsOf('MetadataKeysReserved')[0]?.message).toBe(
+      'build metadata has keys that the GSDK clients use for their own settings: region, port_7777, SessionId; games read the setting instead, so rename these keys',
+    )
+    await fleet.builds.update('arena', { max: 9 })
+    await fleet.builds.update('arena', { buildMetadata: { ...buildMetadata, map: 'mill', region: 'east' } })
+    expect(reported()).toHaveLength(1)
+    await fleet.builds.update('arena', { buildMetadata: { map: 'mill', titleId: 'x' } })
+    expect(reported()[1]).toEqual(['arena', 'titleId'])
+    await fleet.builds.update('arena', { buildMetadata: { map: 'mill' } })
+    expect(reported()).toHaveLength(2)
+  })
+
+  it('is reported once if the reply to the creation of its record is lost', async () => {
+    const { scene, fleet } = await opened()
+    scene.faults.store = ({ method }) => (method === 'builds.create' ? { kind: 'lose-reply' } : undefined)
+    await fleet.builds.create(aBuild({ buildMetadata: { region: 'west' } }))
+    expect(scene.eventsOf('MetadataKeysReserved').map(({ keys }) => keys)).toEqual([['region']])
+  })
+
+  it('is not reported if no key is in use', async () => {
+    const { scene, fleet } = await opened()
+    await fleet.builds.create(aBuild({ buildMetadata: { map: 'dust' } }))
+    expect(scene.eventsOf('MetadataKeysReserved')).toEqual([])
+  })
+})
+
 describe('patching a build', () => {
   it.each([
     ['standingBy alone', { standingBy: 4 }, { standingBy: 4, max: 10 }],

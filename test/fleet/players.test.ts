@@ -55,7 +55,7 @@ describe('the players of a server', () => {
     await scene.clock.advance(1_000)
     server.players([])
     expect(await shown()).toEqual({ connectedPlayersCount: 0, connectedPlayers: [] })
-    await scene.clock.advance(1_000)
+    await scene.clock.advance(3_000)
     expect(await kept()).toEqual([])
   })
 
@@ -86,6 +86,10 @@ describe('the players of a server', () => {
     server.players(['amie'])
     server.players([])
     expect(scene.eventsOf('PlayersChanged').map(({ players }) => players)).toEqual([['amie'], []])
+    expect(scene.eventsOf('PlayersChanged').map(({ message }) => message)).toEqual([
+      expect.stringMatching(/^1 player on /),
+      expect.stringMatching(/^0 players on /),
+    ])
   })
 
   it('are aggregated in the detail of the build', async () => {
@@ -110,6 +114,68 @@ describe('the players of a server', () => {
     await fleet.close()
     const next = await scene.open()
     expect((await next.details.get(server.ref)).spec.connectedPlayers).toEqual(['amie'])
+  })
+
+  describe('that were reported just before the host was killed', () => {
+    /** The list that the next host shows before it receives a heartbeat. */
+    async function shownAfterKill({ scene, server }: Awaited<ReturnType<typeof matched>>) {
+      server.silence()
+      await scene.clock.settle()
+      scene.crash()
+      const next = await scene.open()
+      return (await next.details.get(server.ref)).spec.connectedPlayers
+    }
+
+    it('are shown if they were the first', async () => {
+      const match = await matched()
+      match.server.players(['amie', 'bo'])
+      expect(await shownAfterKill(match)).toEqual(['amie', 'bo'])
+    })
+
+    it('are shown if the last change was a second ago', async () => {
+      const match = await matched()
+      match.server.players(['amie'])
+      await match.scene.clock.advance(1_000)
+      match.server.players(['amie', 'bo'])
+      expect(await shownAfterKill(match)).toEqual(['amie', 'bo'])
+    })
+
+    it('are not replaced by nobody, whenever the list was empty before', async () => {
+      for (const emptyMs of [1, 100, 999, 1_000, 1_999, 2_000, 2_500, 3_000, 3_001]) {
+        const match = await matched()
+        match.server.players(['amie'])
+        await match.scene.clock.advance(300)
+        match.server.players([])
+        await match.scene.clock.advance(emptyMs)
+        match.server.players(['bo'])
+        expect(await shownAfterKill(match), `empty for ${emptyMs} ms`).not.toEqual([])
+      }
+    })
+
+    it('are shown if they connected while an empty list was being written', async () => {
+      const match = await matched()
+      const { scene, server } = match
+      server.players(['amie'])
+      await scene.clock.advance(1_000)
+      server.players([])
+      scene.faults.store = ({ method }) => (method === 'details.update' ? { kind: 'delay-reply', ms: 200 } : undefined)
+      await scene.clock.until(async () => (await match.kept())?.length === 0)
+      server.players(['bo'])
+      await scene.clock.advance(400)
+      expect(await shownAfterKill(match)).toEqual(['bo'])
+    })
+  })
+
+  it('cost about one write a second, however often they come and go', async () => {
+    for (const everyMs of [100, 700, 1_000, 1_500, 2_100, 2_600]) {
+      const { scene, server, writes } = await matched()
+      const before = writes()
+      for (let i = 0; i * everyMs < 60_000; i++) {
+        server.players(i % 2 === 0 ? [`player-${i}`] : [])
+        await scene.clock.advance(everyMs)
+      }
+      expect(writes() - before, `a change every ${everyMs} ms`).toBeLessThanOrEqual(62)
+    }
   })
 
   it('are written before the host closes', async () => {

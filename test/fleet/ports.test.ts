@@ -21,14 +21,14 @@ describe('public ports', () => {
   it('are reported on the server and the build when exhausted, and no crash is counted', async () => {
     const { scene, fleet } = await opened({ standingBy: 3, max: 3 }, 10_001)
     const [pending] = await serversBy(fleet, 'Pending')
-    expect(pending?.status.message).toMatch(/ports/)
+    expect(pending?.status.message).toMatch(/no node has 1 free public port/)
     expect(await statusOf(fleet)).toMatchObject({
       currentStandingBy: 2,
       currentPending: 1,
       crashesCount: 0,
       conditions: [{ type: 'CreateBlocked', reason: 'ports-exhausted' }],
     })
-    expect(nth(scene.eventsOf('ServerStartFailed'), 0).reason).toMatch(/ports/)
+    expect(nth(scene.eventsOf('ServerStartFailed'), 0).reason).toMatch(/no node has 1 free public port/)
   })
 
   it('are given to waiting servers when released', async () => {

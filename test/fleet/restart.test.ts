@@ -41,6 +41,29 @@ describe('a host after a restart', () => {
     expect(scene.eventsOf('ServerEnding')).toEqual([])
   })
 
+  it('with an older store, shows a match without a session as Active, and neither allocates nor ends it', async () => {
+    const { scene, fleet } = await running({ standingBy: 1, max: 2 })
+    const match = only(await serversBy(fleet, 'Active')).metadata
+    const game = scene.backend.server(match)
+    scene.crash()
+    const found = await scene.records.servers.get(game.ref)
+    if (!found) throw new Error('no record')
+    const { session: _, reachedActiveOn: __, ...record } = found.record
+    await scene.records.servers.update({ ...record, state: 'StandingBy' }, found.revision)
+    const next = await scene.open()
+    await scene.clock.advance(2_000)
+    expect(await serversBy(next, 'Active')).toMatchObject([{ metadata: game.ref }])
+    expect((await scene.records.servers.get(game.ref))?.record).toMatchObject({ state: 'Active' })
+    await next.allocate(ask(2))
+    expect(await failureOf(next.allocate(ask(3)))).toMatchObject({ code: 'max-reached' })
+    await next.builds.patch('arena', { standingBy: 0, max: 0 })
+    await scene.clock.advance(60_000)
+    expect(game.phase).toBe('running')
+    game.exit(0)
+    await scene.clock.advance(5_000)
+    expect(await serversBy(next, 'Active')).toHaveLength(1)
+  })
+
   it('has at most max servers in the store even if terminations were not written before the restart', async () => {
     const { scene, fleet } = await running({ standingBy: 3, max: 4 })
     const idle = await serversBy(fleet, 'StandingBy')

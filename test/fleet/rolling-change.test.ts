@@ -1,6 +1,6 @@
 /** `builds.update`: rolling updates replace idle servers a few at a time, never Active ones; a rollback is another update. */
 import { describe, expect, it } from 'vitest'
-import type { BuildUpdate, Fleet, InstanceSpec } from 'gamekeeper'
+import { type BuildUpdate, type Fleet, FleetError, type InstanceSpec } from 'gamekeeper'
 import type { ServerScript } from 'gamekeeper/memory'
 import { aBuild, ask, failureOf, nth, playing, serversBy, type Stage, stage, statusOf, untilReady } from './stage.js'
 
@@ -82,7 +82,52 @@ describe('a rolling update', () => {
       expect(status.currentStandingBy).toBeGreaterThanOrEqual(6)
       await s.clock.advance(100)
     }
+    await s.clock.advance(2_000)
     expect(imagesOf(s)).toEqual({ one: 0, two: 8 })
+  })
+
+  describe('without a free port', () => {
+    const portRange = { first: 10_000, last: 10_007 }
+
+    it('goes on as ports of replaced servers come free, and keeps three quarters of standingBy', async () => {
+      const s = stage({ memory: { portRange, startLatencyMs: 500, readyAfterMs: 500 } })
+      const fleet = await begun(s, { standingBy: 8, max: 20 })
+      await fleet.builds.update('arena', { template: template('two') })
+      while ((await statusOf(fleet)).rollout) {
+        expect((await statusOf(fleet)).currentStandingBy).toBeGreaterThanOrEqual(6)
+        await s.clock.advance(100)
+      }
+      expect(s.clock.elapsed()).toBeLessThan(60_000)
+      await s.clock.advance(1_000)
+      expect(imagesOf(s)).toEqual({ one: 0, two: 8 })
+      expect(await statusOf(fleet)).not.toHaveProperty('conditions')
+    })
+
+    it('goes on while matches hold some of the ports', async () => {
+      const s = stage({ memory: { portRange } })
+      const fleet = await begun(s, { standingBy: 4, max: 20 })
+      for (const n of [1, 2, 3, 4]) await fleet.allocate(ask(n))
+      await untilReady(s, fleet, 4)
+      await fleet.builds.update('arena', { template: template('two') })
+      await s.clock.advance(60_000)
+      expect(imagesOf(s)).toEqual({ one: 4, two: 4 })
+      expect(await statusOf(fleet)).toMatchObject({ currentActive: 4, currentStandingBy: 4 })
+    })
+
+    it('keeps all but one batch of the old servers if another build takes the ports that come free', async () => {
+      const s = stage({ memory: { portRange } })
+      const fleet = await begun(s, { standingBy: 8, max: 20 })
+      await fleet.builds.create(aBuild({ name: 'greedy', standingBy: 8, max: 8 }))
+      await s.clock.advance(1_000)
+      await fleet.builds.update('arena', { template: template('two') })
+      s.faults.backend = ({ method, ref }) =>
+        method === 'create' && ref?.name.startsWith('arena')
+          ? { kind: 'refuse', error: new FleetError('ports-exhausted', 'no port is free') }
+          : undefined
+      await s.clock.advance(1_800_000)
+      const built = (build: string) => s.backend.servers({ build }).length
+      expect({ arena: built('arena'), greedy: built('greedy') }).toEqual({ arena: 6, greedy: 2 })
+    })
   })
 
   it('allocates servers of the new template first', async () => {

@@ -1,4 +1,5 @@
 /** Scaling: how many servers a build has, which terminate first, and that no match is terminated. */
+import type { InstanceSpec } from 'gamekeeper'
 import { describe, expect, it } from 'vitest'
 import {
   aBuild,
@@ -100,7 +101,9 @@ describe('a build', () => {
     const { scene, fleet } = await standing(45, 50)
     await fleet.builds.patch('arena', { standingBy: 1 })
     await scene.clock.settle()
-    expect([scene.backend.servers().length, scene.clock.elapsed()]).toEqual([1, 0])
+    expect([(await serversBy(fleet, 'Terminating')).length, scene.clock.elapsed()]).toEqual([44, 0])
+    await scene.clock.advance(1_000)
+    expect(scene.backend.servers().length).toBe(1)
   })
 })
 
@@ -208,5 +211,38 @@ describe('a creation that never completes', () => {
     await fleet.builds.create(aBuild({ standingBy: 3, max: 3 }))
     await scene.clock.advance(1_000)
     expect(await statusOf(fleet)).toMatchObject({ currentStandingBy: 2, currentPending: 1 })
+  })
+
+  it('does not hold up the starts of other builds, even if its build uses every slot', async () => {
+    const memory = { script: ({ build }: InstanceSpec) => (build.name === 'stuck' ? { startsAfterMs: Infinity } : {}) }
+    const scene = stage({ memory, limits: { maxConcurrentCreates: 3 } })
+    scene.faults.backend = ({ method, ref }) =>
+      method === 'create' && ref?.name.startsWith('stuck') ? { kind: 'hang' } : undefined
+    const fleet = await scene.open()
+    await fleet.builds.create(aBuild({ name: 'stuck', standingBy: 8, max: 8 }))
+    await scene.clock.settle()
+    for (const name of ['arena', 'duel']) await fleet.builds.create(aBuild({ name, standingBy: 8, max: 8 }))
+    await scene.clock.advance(1_000)
+    expect(await statusOf(fleet, 'arena')).toMatchObject({ currentStandingBy: 8 })
+    expect(await statusOf(fleet, 'duel')).toMatchObject({ currentStandingBy: 8 })
+  })
+})
+
+describe('a termination that never completes', () => {
+  it('does not hold up the terminations of other builds, even if its build uses every slot', async () => {
+    const scene = stage({ limits: { maxConcurrentDestroys: 3 } })
+    scene.faults.backend = ({ method, ref }) =>
+      method === 'destroy' && ref?.name.startsWith('stuck') ? { kind: 'hang' } : undefined
+    const fleet = await scene.open()
+    for (const name of ['stuck', 'arena']) {
+      await fleet.builds.create(aBuild({ name, standingBy: 5, max: 5 }))
+      await untilReady(scene, fleet, 5, name)
+    }
+    await fleet.builds.delete('stuck')
+    await scene.clock.settle()
+    await fleet.builds.delete('arena')
+    await scene.clock.advance(1_000)
+    expect((await fleet.servers.list()).map(({ metadata }) => metadata.name.startsWith('stuck'))).not.toContain(false)
+    expect(await fleet.servers.list()).toHaveLength(5)
   })
 })

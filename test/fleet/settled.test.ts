@@ -1,4 +1,4 @@
-/** An idle fleet makes no calls, and a change makes only the calls it needs. */
+/** A settled fleet makes no calls, and a change makes only the calls it needs. */
 import { describe, expect, it } from 'vitest'
 import { aBuild, ask, only, playing, stage, type Stage, statusOf, untilReady } from './stage.js'
 
@@ -18,7 +18,7 @@ async function settled(standingBy = 3) {
   return { scene, fleet, since: scene.calls.length }
 }
 
-describe('an idle fleet', () => {
+describe('a settled fleet', () => {
   it('makes no calls for an hour except one list per minute, with heartbeats every second', async () => {
     const { scene, since } = await settled()
     await scene.clock.advance(3_600_000)

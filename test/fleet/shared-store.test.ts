@@ -48,6 +48,20 @@ async function scene(
 const conditionsOf = async (fleet: Fleet, build = 'arena') =>
   ((await statusOf(fleet, build)).conditions ?? []).map(({ type, message }) => `${type}: ${message}`)
 
+/** A fleet whose build another writer has just deleted, and that gets no watch events. */
+async function deletedUnnoticed() {
+  const memory = sharedMemory()
+  const { watch: _, ...own } = memory.open()
+  const others = memory.open()
+  const { clock, open } = stage({ limits: { resyncIntervalMs } })
+  const fleet = await open({ store: own })
+  await fleet.builds.create(aBuild({ standingBy: 1 }))
+  await clock.advance(5_000)
+  const found = await others.builds.get(ref)
+  await others.builds.delete(ref, found?.revision ?? '')
+  return { clock, fleet, others }
+}
+
 describe('a build edited in the store', () => {
   it('takes effect at once', async () => {
     const { clock, fleet, others } = await scene()
@@ -56,6 +70,21 @@ describe('a build edited in the store', () => {
     await others.builds.create({ ...metadata, ...ref, spec, ...known })
     await clock.advance(5_000)
     expect(await statusOf(fleet)).toMatchObject({ currentStandingBy: 2 })
+  })
+
+  it('has metadata keys reported that GSDK clients use for their own settings, once', async () => {
+    const { clock, edit, editSpec, eventsOf, others } = await scene()
+    const { metadata, spec } = aBuild({ standingBy: 1, buildMetadata: { region: 'west' } })
+    const known = { uid: 'by-hand', createdAt: 0, crashes: 0, countedCrashes: [], conditions: [] }
+    await others.builds.create({ ...metadata, ...ref, spec, ...known })
+    await clock.advance(5_000)
+    const reported = () => eventsOf('MetadataKeysReserved').map(({ build, keys }) => [build.name, ...keys])
+    expect(reported()).toEqual([['arena', 'region']])
+    await edit((build) => ({ ...build, spec: { ...build.spec, standingBy: 2, buildMetadata: { region: 'east' } } }))
+    expect(reported()).toHaveLength(1)
+    await editSpec({ buildMetadata: { titleId: 'x' } })
+    expect(reported()[1]).toEqual(['arena', 'titleId'])
+    expect(reported()).toHaveLength(2)
   })
 
   it('is scaled at once', async () => {
@@ -229,18 +258,20 @@ describe('a build edited in the store', () => {
   })
 
   it('is deleted from memory as soon as a write finds its record missing, without a watch event', async () => {
-    const memory = sharedMemory()
-    const { watch: _, ...own } = memory.open()
-    const others = memory.open()
-    const { clock, open } = stage({ limits: { resyncIntervalMs } })
-    const fleet = await open({ store: own })
-    await fleet.builds.create(aBuild({ standingBy: 1 }))
-    await clock.advance(5_000)
-    const found = await others.builds.get(ref)
-    await others.builds.delete(ref, found?.revision ?? '')
+    const { clock, fleet, others } = await deletedUnnoticed()
     expect(await failureOf(fleet.builds.patch(ref, { standingBy: 2 }))).toMatchObject({ code: 'not-found' })
     await clock.advance(60_000)
     expect([await fleet.builds.list(), await others.servers.list()]).toEqual([[], []])
+  })
+
+  it('is replaced in memory by one that was created under its name, as soon as a write finds its record missing', async () => {
+    const { clock, fleet, others } = await deletedUnnoticed()
+    const { metadata, spec } = aBuild({ standingBy: 3 })
+    const known = { uid: 'by-hand', createdAt: 0, crashes: 0, countedCrashes: [], conditions: [] }
+    await others.builds.create({ ...metadata, ...ref, spec, ...known })
+    expect(await failureOf(fleet.builds.patch(ref, { standingBy: 2 }))).toMatchObject({ code: 'not-found' })
+    await clock.advance(60_000)
+    expect(await statusOf(fleet)).toMatchObject({ currentStandingBy: 3 })
   })
 
   it('terminates its servers when it is deleted', async () => {
@@ -455,6 +486,25 @@ describe('the display callbacks of a store', () => {
     expect(shown.at(-1)).toMatchObject({ currentActive: 1 })
     expect(new Set(events)).toContain('Allocated')
   })
+})
+
+it('an edit of a build is taken from the watch, without reading the build', async () => {
+  const memory = sharedMemory()
+  const [own, others] = [memory.open(), memory.open()]
+  let reads = 0
+  const get: Store['builds']['get'] = (of) => (reads++, own.builds.get(of))
+  const { clock, open } = stage({ limits: { resyncIntervalMs } })
+  const fleet = await open({ store: { ...own, builds: { ...own.builds, get } } })
+  await fleet.builds.create(aBuild({ standingBy: 1, max: 5 }))
+  await clock.advance(5_000)
+  const { record, revision } = only(await others.builds.list())
+  reads = 0
+  await others.builds.update({ ...record, spec: { ...record.spec, standingBy: 4 } }, revision)
+  await clock.advance(5_000)
+  expect([(await statusOf(fleet)).currentStandingBy, reads]).toEqual([4, 0])
+  await fleet.builds.patch(ref, { standingBy: 2 })
+  await clock.advance(5_000)
+  expect([(await statusOf(fleet)).currentStandingBy, reads]).toEqual([2, 0])
 })
 
 it('a resync does not list a store that provides a watch', async () => {

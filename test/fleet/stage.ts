@@ -5,6 +5,8 @@
 import {
   createFleet,
   type Backend,
+  type ErrorDetails,
+  type FleetError,
   type Fleet,
   type FleetEvent,
   type FleetEventType,
@@ -94,6 +96,7 @@ export function stage({ memory, limits }: StageOptions = {}): Stage {
         ),
         store: host.store(faultyStore(records, { clock, calls: told('store') })),
         clock: host.clock,
+        logger: false,
         ...(limits && { limits }),
         ...options,
       })
@@ -260,11 +263,11 @@ export function watched<T>(promise: Promise<T>): {
 /** The error of a call that is expected to fail. */
 export async function failureOf(
   promise: Promise<unknown>,
-): Promise<{ readonly code: string; readonly message: string }> {
+): Promise<{ readonly code: string; readonly message: string; readonly details: ErrorDetails | undefined }> {
   const outcome = await promise.then(
     () => undefined,
     (error: unknown) => error,
   )
   expect(outcome).toMatchObject({ name: 'FleetError' })
-  return outcome as { readonly code: string; readonly message: string }
+  return outcome as FleetError
 }

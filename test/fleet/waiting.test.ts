@@ -209,7 +209,8 @@ describe('a waiting caller', () => {
       error: {
         code: 'none-standing-by',
         retryable: true,
-        message: 'no server of build arena is standing by (waited 2.5 s); retry soon',
+        message:
+          'no server of build arena is standing by (waited 2.5 s): 1 server is Initializing: its game has not called readyForPlayers()',
       },
     })
   })

@@ -1,7 +1,16 @@
 /** The allocation API over real sockets and a real fleet: success, each error, and waiting. */
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
-import { allocationRoutes } from '../../src/http/index.js'
-import { type ErrorCode, errorCodes, type Fleet, FleetError } from '../../src/index.js'
+import { memoryBackend } from '../../adapters/memory/index.js'
+import { allocationRoutes, fleetRoutes } from '../../src/http/index.js'
+import {
+  type AllocateOptions,
+  createFleet,
+  type ErrorCode,
+  errorCodes,
+  type Fleet,
+  FleetError,
+  systemClock,
+} from '../../src/index.js'
 import { call, type CallOptions, type Listener, listening, rawConnection, until } from './client.js'
 import { build, buildID, memoryFleet, noServers, sessionID, standingBy } from './fleet.js'
 
@@ -40,6 +49,11 @@ describe('POST /api/v1/allocate', () => {
       IPV4Address: '127.0.0.1',
       Ports: expect.stringMatching(/^7777:\d+$/),
       SessionID: sessionID,
+      details: {
+        server: { namespace: 'default', name: expect.stringMatching(/^arena-/) },
+        address: '127.0.0.1',
+        ports: [{ name: 'port_7777', container: 7777, public: expect.any(Number), protocol: 'TCP' }],
+      },
     })
   })
 
@@ -47,8 +61,13 @@ describe('POST /api/v1/allocate', () => {
     await fleet.builds.create(build())
     await standingBy(fleet, 2)
     const first = await allocate(request)
-    const second = await allocate({ ...request, buildID: 'another' })
-    expect(second).toMatchObject({ status: 200, text: first.text })
+    expect(await allocate(request)).toMatchObject({ status: 200, text: first.text })
+    const other = await allocate({ ...request, buildID: 'another' })
+    expect(other.status).toBe(200)
+    const { details, ...place } = JSON.parse(other.text)
+    const { details: before, ...placeBefore } = JSON.parse(first.text)
+    expect(place).toEqual(placeBefore)
+    expect(details).toEqual({ ...before, buildMismatch: { requested: 'another', actual: buildID } })
   })
 
   it.each(['/api/v1/allocate', '/api/v1/allocate/', '/api/v1/allocate?wait=0'])('is served at %s', async (path) => {
@@ -65,8 +84,8 @@ describe('an allocation is rejected', () => {
     ['an array', [], /^body must be an allocation request object/],
     ['no buildID', { sessionID }, /^buildID must be a non-empty string, but is absent$/],
     ['a buildID of a wrong type', { sessionID, buildID: 7 }, /^buildID .* but is 7$/],
-    ['no sessionID', { buildID }, /^sessionID must be a GUID, but is absent$/],
-    ['a sessionID that is no GUID', { buildID, sessionID: 'one' }, /^sessionID must be a GUID, but is "one"$/],
+    ['no sessionID', { buildID }, /^sessionID must be a string of 1 to 128 visible characters.* is absent$/],
+    ['a sessionID with a line break', { buildID, sessionID: 'a\nb' }, /^sessionID .* has U\+000A at position 2$/],
     ['a cookie of a wrong type', { ...request, sessionCookie: {} }, /^sessionCookie must be a string/],
     ['players of a wrong type', { ...request, initialPlayers: [1] }, /^initialPlayers\[0\] must be a string/],
   ])('with 400 for %s', async (_, body, message) => {
@@ -85,6 +104,12 @@ describe('an allocation is rejected', () => {
     },
   )
 
+  it.each(['yes', 'TRUE', '2', '-1', 'true '])('with 400 for ?confirm=%s', async (confirm) => {
+    const reply = await allocate(request, `?confirm=${encodeURIComponent(confirm)}`)
+    expect(reply.status).toBe(400)
+    expect(JSON.parse(reply.text)).toEqual({ error: `confirm must be true or false, but is "${confirm}"` })
+  })
+
   it('with 404 if no build has the buildID', async () => {
     const reply = await allocate(request)
     expect(reply.status).toBe(404)
@@ -95,7 +120,11 @@ describe('an allocation is rejected', () => {
     await fleet.builds.create(build({ standingBy: 0, max: 0 }))
     const reply = await allocate(request)
     expect(reply).toMatchObject({ status: 429, headers: { 'retry-after': '1' } })
-    expect(JSON.parse(reply.text)).toEqual({ error: expect.any(String) })
+    const strict = await listening(fleetRoutes(fleet, { compat: 'thundernetes' }).nodeHandler)
+    const other = await call('POST', `${strict.url}/api/v1/allocate`, { body: request })
+    await strict.close()
+    expect(Object.keys(JSON.parse(other.text) as object)).toEqual(['error'])
+    expect(JSON.parse(reply.text)).toEqual({ details: expect.objectContaining({ max: 0 }), error: expect.any(String) })
   })
 
   const statuses: Readonly<Record<ErrorCode, number>> = {
@@ -105,6 +134,8 @@ describe('an allocation is rejected', () => {
     conflict: 503,
     'none-standing-by': 429,
     'max-reached': 429,
+    'not-confirmed': 503,
+    'out-of-range': 500,
     unavailable: 503,
     'not-leader': 503,
     closed: 503,
@@ -208,6 +239,27 @@ describe('an allocation with ?wait=', () => {
     await observer.close()
   })
 
+  it.each(['resets', 'half-closes'])(
+    'pipelined behind another leaves the queue when the caller %s the connection',
+    async (how) => {
+      await emptyBuild()
+      const waiting = observed()
+      const observer = await listening(allocationRoutes(waiting).nodeHandler)
+      const post = (body: string) =>
+        `POST /api/v1/allocate?wait=60 HTTP/1.1\r\nHost: a\r\nContent-Length: ${body.length}\r\n\r\n${body}`
+      const bodies = [request, { buildID, sessionID: otherSession }].map((body) => JSON.stringify(body))
+      const connection = rawConnection(observer.url, bodies.map(post).join(''))
+      await until(() => waiting.begun === 2)
+      if (how === 'resets') connection.socket.resetAndDestroy()
+      else connection.socket.end()
+      await until(() => waiting.failures.length === 2)
+      for (const failure of waiting.failures) expect(failure).toMatchObject({ code: 'aborted' })
+      await fleet.builds.patch('arena', { max: 2 })
+      expect((await fleet.builds.get('arena')).status.currentActive).toBe(0)
+      await observer.close()
+    },
+  )
+
   it('has its connection closed if another host leads, so that the next connection can reach the leader', async () => {
     const refusing = { allocate: () => Promise.reject(new FleetError('not-leader', 'host-b does')) }
     const follower = await listening(allocationRoutes(refusing).nodeHandler)
@@ -226,9 +278,10 @@ describe('an allocation with ?wait=', () => {
     await until(() => waiting.begun === 1)
     routes.close()
     expect(await reply).toMatchObject({ status: 503, headers: { 'retry-after': '1' } })
-    expect((await reply).text).toContain('this host is closing')
+    const sentence = 'this host is closing; retry on another host, or here after its restart'
+    expect(JSON.parse((await reply).text)).toEqual({ error: sentence })
     const late = await call('POST', `${observer.url}/api/v1/allocate?wait=60`, { body: request })
-    expect(late).toMatchObject({ status: 503, text: '{"error":"this host is closing"}' })
+    expect(late).toMatchObject({ status: 503, text: JSON.stringify({ error: sentence }) })
     await observer.close()
   })
 
@@ -244,6 +297,91 @@ describe('an allocation with ?wait=', () => {
     await observer.close()
   })
 })
+
+describe('an allocation with ?confirm', () => {
+  it.each([
+    ['', {}],
+    ['?confirm=true', { confirm: true }],
+    ['?confirm=1', { confirm: true }],
+    ['?confirm', { confirm: true }],
+    ['?confirm=', { confirm: true }],
+    ['?confirm=false', {}],
+    ['?confirm=0', {}],
+    ['?confirm&wait=2.5', { confirm: true, waitMs: 2_500 }],
+    ['?wait=0&confirm=true', { confirm: true, waitMs: 0 }],
+    ['?wait=3&confirm=false', { waitMs: 3_000 }],
+  ])('%s calls the fleet with %j', async (query, options) => {
+    const calls: unknown[] = []
+    const allocating = {
+      allocate(_: unknown, { signal, caller, ...others }: AllocateOptions = {}) {
+        expect(caller).toEqual({ kind: 'anonymous', address: '127.0.0.1' })
+        expect(signal === undefined).toBe(!('confirm' in others || 'waitMs' in others))
+        calls.push(others)
+        return Promise.resolve({ IPV4Address: '127.0.0.1', Ports: '', SessionID: sessionID })
+      },
+    }
+    const fake = await listening(allocationRoutes(allocating).nodeHandler)
+    const reply = await call('POST', `${fake.url}/api/v1/allocate${query}`, { body: request })
+    await fake.close()
+    expect(reply.status).toBe(200)
+    expect(calls).toEqual([options])
+  })
+
+  it('gets its response once the game has the session', async () => {
+    const backend = memoryBackend({ clock: systemClock, script: 'manual' })
+    const real = await createFleet({ backend })
+    const routes = await listening(allocationRoutes(real).nodeHandler)
+    await real.builds.create(build({ standingBy: 1, max: 1 }))
+    await until(() => backend.servers().some(({ phase }) => phase === 'running'))
+    const game = only(backend.servers())
+    game.ready()
+    game.silence()
+    const url = `${routes.url}/api/v1/allocate`
+    const early = await call('POST', `${url}?confirm&wait=0.2`, { body: request })
+    expect(early).toMatchObject({
+      status: 503,
+      headers: { 'retry-after': '1', 'gamekeeper-error': 'not-confirmed' },
+    })
+    expect(early.text).toContain(`server ${game.ref.name} has not confirmed session ${sessionID} yet`)
+    let answered = false
+    const confirmed = call('POST', `${url}?confirm=true`, { body: request }).finally(() => (answered = true))
+    const plain = await call('POST', url, { body: request })
+    expect(answered).toBe(false)
+    expect(game.heartbeat()).toMatchObject({ operation: 'Active', sessionConfig: { sessionId: sessionID } })
+    game.heartbeat()
+    expect(await confirmed).toMatchObject({ status: 200, text: plain.text })
+    await routes.close()
+    await real.close()
+  })
+
+  it('stops waiting when its caller disconnects', async () => {
+    const backend = memoryBackend({ clock: systemClock, script: 'manual' })
+    const real = await createFleet({ backend })
+    const waiting = observed(real)
+    const observer = await listening(allocationRoutes(waiting).nodeHandler)
+    await real.builds.create(build({ standingBy: 1, max: 1 }))
+    await until(() => backend.servers().some(({ phase }) => phase === 'running'))
+    const game = only(backend.servers())
+    game.ready()
+    game.silence()
+    const gone = new AbortController()
+    const url = `${observer.url}/api/v1/allocate?confirm`
+    const leaving = call('POST', url, { body: request, signal: gone.signal })
+    await until(async () => (await real.builds.get('arena')).status.currentActive === 1)
+    gone.abort()
+    await expect(leaving).rejects.toThrow()
+    await until(() => waiting.failures.length === 1)
+    expect(waiting.failures[0]).toMatchObject({ code: 'aborted' })
+    await observer.close()
+    await real.close()
+  })
+})
+
+function only<T>(items: readonly T[]): T {
+  const [item, ...others] = items
+  if (item === undefined || others.length > 0) throw new Error(`there must be one, but there are ${items.length}`)
+  return item
+}
 
 /** The fleet, with a count of its allocate calls and their errors. */
 function observed(real: Pick<Fleet, 'allocate'> = fleet) {

@@ -1,5 +1,6 @@
 /** Access control: the `authorize` hook, bearer tokens with roles, and the per-client rate limit. */
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { clientNetwork } from '../../src/http/access/client-address.js'
 import {
   agentListener,
   allocationRoutes,
@@ -15,19 +16,25 @@ import { FleetError } from '../../src/index.js'
 import { virtualClock } from '../../src/testing/index.js'
 import { callFake as call, type Listener, listening } from './client.js'
 import { entryPoints } from './entry-points.js'
-import { build, buildID, sessionID } from './fleet.js'
+import { build, buildID, fleetOf, sessionID } from './fleet.js'
 
 const token = (name: string) => `${name}-${'x'.repeat(20)}`
 const bearer = (name: string) => ({ headers: { Authorization: `Bearer ${token(name)}` } })
 const answer = () => Promise.resolve({ done: true } as never)
 const fleet = {
+  ...fleetOf(answer),
   allocate: answer,
-  builds: { create: answer, list: answer, get: answer, patch: answer, delete: answer },
-  servers: { list: answer, get: answer, delete: answer },
-  details: { get: answer, ofBuild: answer },
+  drain: answer,
+  explain: answer,
+  stats: () => ({ done: true }) as never,
+  activity: answer,
+  health: answer,
+  sessions: { get: answer, list: answer, ofPlayer: answer, end: answer },
 }
 
 const one = '/api/v1/gameserverbuilds/default/arena'
+const server = '/api/v1/gameservers/default/arena-x7k2p'
+const maintenance = { at: '2026-01-02T03:04:05Z' }
 /** A request for every operation. */
 const requests = {
   allocate: ['POST', '/api/v1/allocate', { buildID, sessionID }],
@@ -35,11 +42,33 @@ const requests = {
   createBuild: ['POST', '/api/v1/gameserverbuilds', build()],
   getBuild: ['GET', one],
   patchBuild: ['PATCH', one, { max: 3 }],
+  applyBuild: ['PUT', one, build()],
+  updateBuild: ['PATCH', `${one}/spec`, { max: 3 }],
+  drainBuild: ['POST', `${one}/drain`],
+  resumeBuild: ['POST', `${one}/resume`],
   deleteBuild: ['DELETE', one],
   listServers: ['GET', '/api/v1/gameservers'],
   listServersOfBuild: ['GET', `${one}/gameservers`],
-  getServer: ['GET', '/api/v1/gameservers/default/arena-x7k2p'],
-  deleteServer: ['DELETE', '/api/v1/gameservers/default/arena-x7k2p'],
+  getServer: ['GET', server],
+  updateServer: ['PATCH', server, { labels: { map: 'dust' } }],
+  deleteServer: ['DELETE', server],
+  listSessions: ['GET', '/api/v1/sessions'],
+  listSessionsOfBuild: ['GET', `${one}/sessions`],
+  getSession: ['GET', `/api/v1/sessions/${sessionID}`],
+  getSessionOfPlayer: ['GET', '/api/v1/players/amie/session'],
+  endSession: ['DELETE', `/api/v1/sessions/${sessionID}`],
+  drainServer: ['POST', `${server}/drain`, { active: 'terminate', deadlineMs: 0 }],
+  readLogs: ['GET', `${server}/logs?follow&tail=3`],
+  explainServer: ['GET', `${server}/history`],
+  announceServerMaintenance: ['POST', `${server}/maintenance`, maintenance],
+  withdrawServerMaintenance: ['DELETE', `${server}/maintenance`],
+  drainFleet: ['POST', '/api/v1/drain', {}],
+  readStats: ['GET', '/api/v1/stats'],
+  readActivity: ['GET', '/api/v1/activity'],
+  readBuildActivity: ['GET', `${one}/activity`],
+  readHealth: ['GET', '/api/v1/health'],
+  announceNodeMaintenance: ['POST', '/api/v1/nodes/node-1/maintenance', maintenance],
+  withdrawNodeMaintenance: ['DELETE', '/api/v1/nodes/node-1/maintenance'],
   getBuildDetail: ['GET', `${one}/gameserverdetails`],
   getServerDetail: ['GET', '/api/v1/gameserverdetails/default/arena-x7k2p'],
 } as const satisfies Readonly<Record<string, readonly [string, string, object?]>>
@@ -70,7 +99,7 @@ describe('the authorize hook', () => {
     for (const url of await served({ authorize })) {
       expect((await call(method, url + path, { body, headers: { 'X-Who': 'me' } })).status).toBe(200)
       const role = operations[name as keyof typeof operations]
-      expect(asked.pop()).toEqual([{ name, role }, method, path, 'me', '127.0.0.1'])
+      expect(asked.pop()).toEqual([{ name, role }, method, path.split('?')[0], 'me', '127.0.0.1'])
     }
     expect(asked).toEqual([])
   })
@@ -116,7 +145,7 @@ describe('the authorize hook', () => {
     for (const url of await served({ authorize: () => false })) {
       expect((await call('HEAD', `${url}${one}`)).status).toBe(403)
       expect((await call('OPTIONS', `${url}${one}`)).status).toBe(204)
-      expect((await call('PUT', `${url}${one}`)).status).toBe(405)
+      expect((await call('POST', `${url}${one}`)).status).toBe(405)
       expect((await call('GET', `${url}/nothing`)).status).toBe(404)
     }
   })
@@ -228,6 +257,40 @@ describe('perClientRateLimit', () => {
     await clock.advance(1_000)
     expect(await ask('a')).toBe('200')
     expect(await ask('a')).toBe('429 4')
+  })
+
+  it('counts each valid token of an address separately, and all other requests of the address together', () => {
+    const limit = perClientRateLimit({
+      ...{ perSecond: 0.001, burst: 1, clock: virtualClock() },
+      tokens: [{ token: token('one') }, { token: token('two') }],
+    })
+    const ask = (remoteAddress: string, authorization?: string) =>
+      limit({ remoteAddress, header: () => authorization } as never, { name: 'getBuild', role: 'read' }) ?? 'allowed'
+    const first = '192.0.2.1'
+    expect(ask(first)).toBe('allowed')
+    expect(ask(first)).toBeGreaterThan(0)
+    expect(ask(first, `Bearer ${token('a guess')}`)).toBeGreaterThan(0)
+    expect(ask(first, `Bearer ${token('another guess')}`)).toBeGreaterThan(0)
+    expect(ask(first, `Bearer ${token('one')}`)).toBe('allowed')
+    expect(ask(first, `Bearer ${token('one')}`)).toBeGreaterThan(0)
+    expect(ask(first, `bearer  ${token('two')}`)).toBe('allowed')
+    expect(ask('192.0.2.2', `Bearer ${token('one')}`)).toBe('allowed')
+  })
+
+  it.each([
+    ['192.0.2.7', '192.0.2.7'],
+    ['::ffff:192.0.2.7', '192.0.2.7'],
+    ['2001:db8:0:42:1:2:3:4', '2001:db8:0:42::/64'],
+    ['2001:db8:0:42:ffff::', '2001:db8:0:42::/64'],
+    ['2001:0db8:0:0042::9', '2001:db8:0:42::/64'],
+    ['2001:db8:0:43::9', '2001:db8:0:43::/64'],
+    ['fe80::1%eth0', 'fe80:0:0:0::/64'],
+    ['::1', '0:0:0:0::/64'],
+    ['64:ff9b::192.0.2.7', '64:ff9b:0:0::/64'],
+    ['1:2:3:4:5:6:192.0.2.7', '1:2:3:4::/64'],
+    ['', ''],
+  ])('takes %s as the client %s', (address, network) => {
+    expect(clientNetwork(address)).toBe(network)
   })
 
   it('runs before authorize', async () => {

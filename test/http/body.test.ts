@@ -5,7 +5,7 @@ import { allocationRoutes, managementRoutes } from '../../src/http/index.js'
 import type { AllocationRequest } from '../../src/index.js'
 import { call, type Listener, rawConnection } from './client.js'
 import { entryPoints } from './entry-points.js'
-import { buildID, sessionID } from './fleet.js'
+import { buildID, fleetOf, sessionID } from './fleet.js'
 
 const request = { buildID, sessionID }
 const mebibyte = 1_048_576
@@ -28,10 +28,7 @@ describe.each(entryPoints)('through $name', ({ open }) => {
   afterAll(() => server.close())
 
   /** A valid request of exactly this size. */
-  const sized = (bytes: number) => {
-    const empty = JSON.stringify({ ...request, sessionCookie: '' }).length
-    return JSON.stringify({ ...request, sessionCookie: 'x'.repeat(bytes - empty) })
-  }
+  const sized = (bytes: number) => JSON.stringify(request).padEnd(bytes)
   const chunked = { 'Transfer-Encoding': 'chunked' }
 
   it.each([
@@ -148,12 +145,7 @@ describe.each(entryPoints)('through $name', ({ open }) => {
 
 it('a deeply nested template is rejected', async () => {
   const never = () => Promise.reject(new Error('was called'))
-  const builds = { create: never, list: never, get: never, patch: never, delete: never }
-  const app = managementRoutes({
-    builds,
-    servers: { get: never, list: never, delete: never },
-    details: { get: never, ofBuild: never },
-  })
+  const app = managementRoutes(fleetOf(never))
   const body = `{"metadata":{"name":"a"},"spec":{"template":${'['.repeat(100)}${']'.repeat(100)}}}`
   expect((await app.fetch(new Request('http://a/api/v1/gameserverbuilds', { method: 'POST', body }))).status).toBe(400)
 })

@@ -15,7 +15,10 @@ let fleet: Fleet
 let server: Listener
 
 beforeAll(async () => {
-  fleet = await createFleet({ backend: memoryBackend({ clock: systemClock }), apiGroup: 'mps.playfab.com' })
+  fleet = await createFleet({
+    backend: memoryBackend({ clock: systemClock, heartbeatIntervalMs: 25 }),
+    apiGroup: 'mps.playfab.com',
+  })
   const routes = managementRoutes(fleet, { compat: 'thundernetes', allowedOrigins: [origin] })
   server = await listening(routes.nodeHandler)
 })
@@ -131,7 +134,7 @@ describe('allowedOrigins', () => {
     expect(status).toBe(204)
     expect(headers).toMatchObject({
       'access-control-allow-origin': origin,
-      'access-control-allow-methods': 'GET, PATCH, DELETE',
+      'access-control-allow-methods': 'GET, PUT, PATCH, DELETE',
       'access-control-allow-headers': expect.stringContaining('Content-Type'),
       vary: 'Origin',
     })

@@ -11,9 +11,10 @@ import {
   serve,
   type Served,
 } from '../../src/http/index.js'
-import type { Fleet } from '../../src/index.js'
+import { memoryBackend } from '../../adapters/memory/index.js'
+import { createFleet, type Fleet, systemClock } from '../../src/index.js'
 import { call } from './client.js'
-import { build, memoryFleet, standingBy } from './fleet.js'
+import { build, buildID, noLines, sessionID, standingBy } from './fleet.js'
 
 const text = await readFile(fileURLToPath(new URL('../../docs/reference/http-api.md', import.meta.url)), 'utf8')
 
@@ -46,7 +47,9 @@ describe('docs/reference/http-api.md', () => {
   let fleet: Fleet
   let served: Served
   beforeAll(async () => {
-    fleet = await memoryFleet()
+    fleet = await createFleet({
+      backend: { ...memoryBackend({ clock: systemClock, heartbeatIntervalMs: 25 }), logs: noLines },
+    })
     served = await serve({ fleet, allocation: { port: 0 }, management: { port: 0 } })
   })
   afterAll(async () => {
@@ -61,21 +64,27 @@ describe('docs/reference/http-api.md', () => {
     if (!creates && !(await fleet.builds.list()).length) await fleet.builds.create(build({ max: 10 }))
     if (creates) for (const { metadata } of await fleet.builds.list()) await fleet.builds.delete(metadata)
     else await standingBy(fleet, 2)
+    if (/\/(sessions|players)\//.test(url)) {
+      await fleet.allocate({ buildID, sessionID, initialPlayers: ['amie'] }, { waitMs: 10_000 })
+    }
     const servers = await fleet.servers.list()
     const name = servers.find((server) => server.status.state === 'StandingBy')?.metadata.name ?? ''
     const real = url
       .replace('http://127.0.0.1:5000', served.allocationUrl)
       .replace('http://127.0.0.1:5001', served.managementUrl)
       .replace('arena-x7k2p', name)
+      .replace('nodes/laptop', 'nodes/memory')
     // The event stream does not end.
+    const sent = body?.replace(/"at": "[^"]*"/, `"at": "${new Date(Date.now() + 3_600_000).toISOString()}"`)
     const asked = url.includes('/events') ? 'HEAD' : method
-    expect(await call(asked, real, { body })).toMatchObject({ status: 200 })
+    expect(await call(asked, real, { body: sent })).toMatchObject({ status: 200 })
+    if (url.endsWith('/arena/drain')) await fleet.builds.resume('arena')
     if (method === 'PATCH') await fleet.builds.patch('arena', { standingBy: 2 })
   })
 
   it('lists every operation with its methods', async () => {
     const operations = [...section('Management').matchAll(/^\| [^|]+ \| `(\w+) (\S+)` \|/gm)]
-    expect(operations).toHaveLength(13)
+    expect(operations).toHaveLength(35)
     const methods = new Map<string, string[]>()
     for (const [, method = '', path = ''] of operations) methods.set(path, [...(methods.get(path) ?? []), method])
     const routes = managementRoutes(fleet)

@@ -7,17 +7,26 @@ import { allocationRoutes, fleetRoutes, type Routes } from '../../src/http/index
 import { type AllocationRequest, FleetError } from '../../src/index.js'
 import { callFake as call, type CallOptions, type Listener, listening, rawConnection, until } from './client.js'
 import { entryPoints } from './entry-points.js'
-import { build, buildID, sessionID } from './fleet.js'
+import { build, buildID, fleetOf, sessionID } from './fleet.js'
 
 /** Responds with its name and input. */
 const echo = (name: string) => (input?: unknown) => Promise.resolve({ name, input } as never)
 const fails = () =>
   Promise.reject(new FleetError('unavailable', 'the store does not answer', { cause: new Error('ECONNREFUSED') }))
 
+const all = fleetOf(echo('another'))
 const fleet = {
   allocate: echo('allocate'),
-  builds: { create: echo('create'), list: echo('list'), get: echo('get'), patch: echo('patch'), delete: fails },
-  servers: { list: echo('servers'), get: echo('server'), delete: echo('delete') },
+  builds: {
+    ...all.builds,
+    ...{ create: echo('create'), list: echo('list'), page: echo('page') },
+    ...{ get: echo('get'), patch: echo('patch'), delete: fails },
+  },
+  servers: {
+    ...all.servers,
+    ...{ list: echo('servers'), page: echo('page of servers'), get: echo('server'), delete: echo('delete') },
+    ...{ announceMaintenance: echo('announce'), withdrawMaintenance: echo('withdraw') },
+  },
   details: { get: echo('detail'), ofBuild: echo('details') },
 }
 const routes = fleetRoutes(fleet, { maxBodyBytes: 1_000 })
@@ -74,7 +83,12 @@ const rows: readonly Row[] = [
   ['HEAD', '/nothing', 404, ''],
   ['HEAD', allocate, 405, ''],
   ['PUT', builds, 405, refusal('PUT is not allowed here, only GET, HEAD, POST, OPTIONS')],
-  ['PROPFIND', `${builds}/x/y`, 405, refusal('PROPFIND is not allowed here, only GET, HEAD, PATCH, DELETE, OPTIONS')],
+  [
+    'PROPFIND',
+    `${builds}/x/y`,
+    405,
+    refusal('PROPFIND is not allowed here, only GET, HEAD, PUT, PATCH, DELETE, OPTIONS'),
+  ],
   ['DELETE', allocate, 405, refusal('DELETE is not allowed here, only POST, OPTIONS')],
   ['DELETE', `${builds}/x/y`, 500, refusal('the store does not answer: ECONNREFUSED')],
   // Bodies.
@@ -133,7 +147,7 @@ describe.each(entryPoints)('$name', ({ open }) => {
   })
 
   it('lists the allowed methods, and responds to HEAD with the length of the omitted body', async () => {
-    const allow = 'GET, HEAD, PATCH, DELETE, OPTIONS'
+    const allow = 'GET, HEAD, PUT, PATCH, DELETE, OPTIONS'
     const path = `${server.url}${builds}/x/y`
     expect((await call('OPTIONS', path)).headers['allow']).toBe(allow)
     expect((await call('TRACE', path)).headers['allow']).toBe(allow)

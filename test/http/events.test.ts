@@ -6,7 +6,7 @@ import { createFleet, type Fleet, type FleetEvent, systemClock } from '../../src
 import { memoryBackend } from '../../adapters/memory/index.js'
 import { call, type Listener, rawConnection, until } from './client.js'
 import { entryPoints } from './entry-points.js'
-import { build, memoryFleet, standingBy } from './fleet.js'
+import { build, buildID, memoryFleet, sessionID, standingBy } from './fleet.js'
 
 let fleet: Fleet
 let listener: Listener
@@ -82,6 +82,39 @@ describe.each(entryPoints)('events through $name', (entryPoint) => {
     reading.stop()
   })
 
+  it('have the latest players of each server on request, without an ID', async () => {
+    const backend = memoryBackend({ clock: systemClock, heartbeatIntervalMs: 25 })
+    await fleet.close()
+    fleet = await createFleet({ backend })
+    await open()
+    await fleet.builds.create(build({ max: 2 }))
+    await standingBy(fleet, 2)
+    const { server } = await fleet.allocate({ buildID, sessionID, initialPlayers: [] }, { confirm: true })
+    const [withPlayers, without] = await Promise.all([read('?from=1&players=true'), read('?from=1')])
+    await until(has(withPlayers, 'Allocated'))
+    const lists = () =>
+      [...withPlayers.text().matchAll(/\n\nevent: PlayersChanged\ndata: (.*)/g)].map(
+        ([, data = '']) => (JSON.parse(data) as { readonly players: unknown }).players,
+      )
+    backend.server(server).players(['amie', 'bo'])
+    await until(() => lists().length > 0)
+    backend.server(server).players(['bo'])
+    // The log goes on meanwhile, in its order, and ends the stream's wait for players.
+    await fleet.builds.patch('arena', { max: 3 })
+    await until(has(withPlayers, 'BuildPatched'))
+    await until(() => lists().length > 1)
+    expect(lists()).toEqual([['amie', 'bo'], ['bo']])
+    const numbers = withPlayers.events().map(({ seq }) => seq)
+    expect(numbers).toEqual(numbers.map((_, index) => index + 1))
+    await until(has(without, 'BuildPatched'))
+    expect(without.text()).not.toContain('PlayersChanged')
+    const resumed = await read('?players=true', { 'Last-Event-ID': withPlayers.events().at(-1)?.id ?? '' })
+    await until(() => resumed.text() !== '')
+    expect(resumed.events()).toEqual([])
+    for (const reading of [withPlayers, without, resumed]) reading.stop()
+    expect((await call('GET', `${listener.url}/api/v1/events?players=some`)).status).toBe(400)
+  })
+
   it('resume after Last-Event-ID without loss or duplicates', async () => {
     await open()
     const first = await read('?from=1')
@@ -97,6 +130,20 @@ describe.each(entryPoints)('events through $name', (entryPoint) => {
     const numbers = [...seen, ...second.events()].map(({ seq }) => seq)
     expect(numbers).toEqual(numbers.map((_, index) => index + 1))
     second.stop()
+  })
+
+  it('begin with an ID before any event, wherever they start', async () => {
+    await open()
+    const next = await read()
+    await until(() => /^retry: 1000\nid: .+\n\n/.test(next.text()))
+    next.stop()
+    const [, last = ''] = /^id: (.+)$/m.exec(next.text()) ?? []
+    const resumed = await read('', { 'Last-Event-ID': last })
+    await until(() => resumed.text() === `retry: 1000\nid: ${last}\n\n`)
+    resumed.stop()
+    const all = await read('?from=1')
+    await until(() => all.text().startsWith(`retry: 1000\nid: ${last.replace(/\d+$/, '0')}\n\n`))
+    all.stop()
   })
 
   it('start over for an ID issued before a host restart', async () => {
@@ -155,7 +202,10 @@ describe.each(entryPoints)('events through $name', (entryPoint) => {
   })
 
   it('include EventsDropped if the log no longer contains the requested events', async () => {
-    const small = await createFleet({ backend: memoryBackend({ clock: systemClock }), limits: { eventLogSize: 5 } })
+    const small = await createFleet({
+      backend: memoryBackend({ clock: systemClock, heartbeatIntervalMs: 25 }),
+      limits: { eventLogSize: 5 },
+    })
     await small.builds.create(build())
     await standingBy(small, 2)
     listener = await entryPoint.open(managementRoutes(small))
@@ -244,6 +294,22 @@ it('serve ends event streams when it closes', async () => {
   await until(reading.ended)
   // If the connection had been cut, the response would be incomplete.
   expect(reading.response.complete).toBe(true)
+})
+
+it('readers count from their admission, and a place is free when a reader leaves before it has read anything', async () => {
+  const routes = managementRoutes(fleet, { events: { maxReaders: 1 } })
+  listener = { url: '', close: () => Promise.resolve(routes.close()) }
+  const admit = (signal?: AbortSignal) =>
+    routes.fetch(new Request('http://localhost/api/v1/events', { signal: signal ?? null }))
+  const gone = new AbortController()
+  const [first, second] = await Promise.all([admit(gone.signal), admit(gone.signal)])
+  expect([first.status, second.status]).toEqual([200, 503])
+  gone.abort()
+  for (let i = 0; i < 2; i++) {
+    const next = await admit()
+    expect(next.status).toBe(200)
+    await next.body?.cancel()
+  }
 })
 
 /** An endless source of 10 kB events that counts its readers. */

@@ -18,9 +18,9 @@ export const build = (spec: object = {}, name = 'arena') => ({
   },
 })
 
-/** Its servers live in this process and send heartbeats by the real clock. */
+/** Its servers live in this process and send heartbeats by the real clock, often: a heartbeat's answer ends them. */
 export function memoryFleet(options: MemoryBackendOptions = {}): Promise<Fleet> {
-  return createFleet({ backend: memoryBackend({ clock: systemClock, ...options }) })
+  return createFleet({ backend: memoryBackend({ clock: systemClock, heartbeatIntervalMs: 25, ...options }) })
 }
 
 /** Resolves when this many servers of the build are standing by. */
@@ -32,3 +32,16 @@ export function standingBy(fleet: Fleet, count: number, name = 'arena'): Promise
 export function noServers(fleet: Fleet): Promise<void> {
   return until(async () => (await fleet.servers.list()).length === 0)
 }
+
+/** A fleet whose calls all do the same; `logs` yields nothing. */
+export function fleetOf(call: () => Promise<never>) {
+  const both = { get: call, list: call, page: call, drain: call, delete: call }
+  return {
+    builds: { ...both, create: call, apply: call, patch: call, update: call, resume: call },
+    servers: { ...both, update: call, announceMaintenance: call, withdrawMaintenance: call, logs: noLines },
+    details: { get: call, ofBuild: call },
+  }
+}
+
+/** An empty log. */
+export async function* noLines(): AsyncGenerator<string> {}

@@ -75,6 +75,12 @@ function replaced(value: unknown, [first, ...rest]: Path, other: unknown): unkno
 function stringsOf({ pattern, minLength, maxLength, format }: Readonly<Record<string, unknown>>): fc.Arbitrary<string> {
   if (format === 'date-time') return fc.date({ noInvalidDate: true }).map((date) => date.toISOString())
   const most = numberOf(maxLength, 200)
+  // fast-check does not generate texts for patterns with Unicode properties.
+  if (typeof pattern === 'string' && pattern.includes('\\p{')) {
+    const unicode = new RegExp(pattern, 'u')
+    const texts = fc.string({ minLength: numberOf(minLength, 0), unit: 'grapheme' })
+    return texts.filter((text) => text.length <= most && unicode.test(text))
+  }
   if (typeof pattern === 'string') {
     return fc.stringMatching(new RegExp(pattern)).filter((text) => text.length <= most)
   }
@@ -85,18 +91,34 @@ function objectsOf(
   schema: Readonly<Record<string, unknown>>,
   of: (schema: unknown) => fc.Arbitrary<unknown>,
 ): fc.Arbitrary<unknown> {
-  const { properties, required, additionalProperties, minProperties } = schema
+  const { properties, required, additionalProperties, minProperties, oneOf, propertyNames } = schema
+  if (Array.isArray(oneOf)) return fc.oneof(...oneOf.map((one: unknown) => objectsOf(chosen(schema, one), of)))
   const names = isObject(properties) ? Object.keys(properties) : []
   const parts = Object.fromEntries(names.map((name) => [name, of(isObject(properties) ? properties[name] : {})]))
   const needed = Array.isArray(required) ? required.filter((name): name is string => typeof name === 'string') : []
   const named = fc.record(parts, { requiredKeys: needed })
   const more = isObject(additionalProperties)
-    ? fc.dictionary(fc.string(), of(additionalProperties), { maxKeys: 3 })
+    ? fc.dictionary(keysOf(propertyNames), of(additionalProperties), { maxKeys: 3 })
     : fc.constant({})
   return fc
     .tuple(more, named)
     .map(([others, own]) => ({ ...others, ...own }))
     .filter((value) => Object.keys(value).length >= numberOf(minProperties, 0))
+}
+
+function keysOf(propertyNames: unknown): fc.Arbitrary<string> {
+  return isObject(propertyNames) ? stringsOf(propertyNames) : fc.string()
+}
+
+/** The object of one alternative: with the fields that it requires, and without those that it forbids. */
+function chosen(
+  { oneOf: _, required, properties, ...schema }: Readonly<Record<string, unknown>>,
+  one: unknown,
+): Readonly<Record<string, unknown>> {
+  const forbidden = new Set(JSON.stringify(isObject(one) ? one['not'] : undefined).match(/\w+/g))
+  const kept = Object.entries(isObject(properties) ? properties : {}).filter(([name]) => !forbidden.has(name))
+  const more: unknown = isObject(one) ? one['required'] : []
+  return { ...schema, properties: Object.fromEntries(kept), required: [required, more].flat(2) }
 }
 
 function boundsOf({ minimum, maximum }: Readonly<Record<string, unknown>>, most: number) {

@@ -39,7 +39,10 @@ async function othersAreServed(): Promise<void> {
 describe('concurrency limits:', () => {
   it('waiting callers beyond maxWaiting get 503 with Retry-After; other calls are unaffected', async () => {
     await fleet.close()
-    fleet = await createFleet({ backend: memoryBackend({ clock: systemClock }), limits: { maxWaiting: 2 } })
+    fleet = await createFleet({
+      backend: memoryBackend({ clock: systemClock, heartbeatIntervalMs: 25 }),
+      limits: { maxWaiting: 2 },
+    })
     await open()
     await fleet.builds.create(build({ standingBy: 0, max: 0 }))
     const gone = new AbortController()
@@ -50,7 +53,7 @@ describe('concurrency limits:', () => {
     await until(() => fleet.stats().builds[0]?.waiting === 2)
     const refused = await allocate('?wait=30')
     expect(refused).toMatchObject({ status: 503, headers: { 'retry-after': '1' } })
-    expect(refused.text).toContain('2 callers are waiting')
+    expect(refused.text).toContain('2 callers are waiting, and maxWaiting is 2')
     expect((await allocate()).status).toBe(429)
     gone.abort()
     await ended
@@ -98,7 +101,10 @@ describe('concurrency limits:', () => {
 
   it('the longest wait is the fleet’s limits.maxWaitMs', async () => {
     await fleet.close()
-    fleet = await createFleet({ backend: memoryBackend({ clock: systemClock }), limits: { maxWaitMs: 2_500 } })
+    fleet = await createFleet({
+      backend: memoryBackend({ clock: systemClock, heartbeatIntervalMs: 25 }),
+      limits: { maxWaitMs: 2_500 },
+    })
     await open()
     const refused = await allocate('?wait=3')
     expect(refused).toMatchObject({ status: 400, headers: { 'gamekeeper-error': 'invalid' } })

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { FleetError, type Fleet } from '../../src/index.js'
 import { managementRoutes } from '../../src/http/index.js'
 import { call, type CallOptions, listening, type Listener, rawConnection } from './client.js'
-import { build, buildID, memoryFleet, noServers, sessionID, standingBy } from './fleet.js'
+import { build, buildID, fleetOf, memoryFleet, noServers, sessionID, standingBy } from './fleet.js'
 
 let fleet: Fleet
 let server: Listener
@@ -152,6 +152,33 @@ describe('servers', () => {
     expect(await ask('DELETE', path)).toMatchObject({ status: 200, json: { message: 'Game server deleted' } })
   })
 
+  it('show their labels, annotations, counters and lists, which a patch changes whole or not at all', async () => {
+    const counters = { rooms: { count: 0, capacity: 2 } }
+    await arena({ counters, lists: { maps: { values: [], capacity: 1 } } })
+    const path = `/gameservers/default/${(await fleet.servers.list())[0]?.metadata.name}`
+    const change = {
+      labels: { season: 'winter' },
+      annotations: { note: 'né' },
+      ...{ counters: { rooms: { increment: 2 } }, lists: { maps: { add: ['dust'] } } },
+    }
+    const patched = await ask('PATCH', path, change)
+    expect(patched).toMatchObject({
+      status: 200,
+      json: {
+        metadata: { labels: { season: 'winter' }, annotations: { note: 'né' } },
+        status: { counters: { rooms: { count: 2 } }, lists: { maps: { values: ['dust'] } } },
+      },
+    })
+    expect((await ask('GET', path)).json).toEqual(patched.json)
+    const tooMuch = await ask('PATCH', path, { labels: { season: null }, counters: { rooms: { increment: 1 } } })
+    expect(tooMuch).toMatchObject({ status: 409, headers: { 'gamekeeper-error': 'out-of-range' } })
+    expect(tooMuch.json).toMatchObject({ error: expect.stringContaining('counters.rooms.increment') })
+    expect(await ask('PATCH', path, { labels: { season: 7 } })).toMatchObject({ status: 400 })
+    expect(await ask('PATCH', path, [])).toMatchObject({ status: 400 })
+    expect((await ask('GET', path)).json).toEqual(patched.json)
+    expect(await ask('PATCH', '/gameservers/default/nothing', change)).toMatchObject({ status: 404 })
+  })
+
   it('show their session while Active', async () => {
     await arena()
     await fleet.allocate({ buildID, sessionID })
@@ -190,7 +217,13 @@ const operations = [
   ['GET', '/gameserverbuilds/', undefined, 'list'],
   ['GET', '/gameserverbuilds/default/arena', '/gameserverbuilds/default/nobody', 'get'],
   ['PATCH', '/gameserverbuilds/default/arena', '/gameserverbuilds/default/nobody', 'patch'],
+  ['PUT', '/gameserverbuilds/default/arena', undefined, 'apply'],
+  ['PATCH', '/gameserverbuilds/default/arena/spec', '/gameserverbuilds/default/nobody/spec', 'update'],
+  ['POST', '/gameserverbuilds/default/arena/drain', '/gameserverbuilds/default/nobody/drain', 'drain'],
+  ['POST', '/gameserverbuilds/default/arena/resume', '/gameserverbuilds/default/nobody/resume', 'resume'],
   ['DELETE', '/gameserverbuilds/default/arena', '/gameserverbuilds/default/nobody', 'delete'],
+  ['POST', '/gameservers/default/arena-aaaaa/drain', '/gameservers/default/nobody/drain', 'drain'],
+  ['GET', '/gameservers/default/arena-aaaaa/history', '/gameservers/default/nobody/history', 'explain'],
   ['GET', '/gameservers/', undefined, 'list'],
   ['GET', '/gameserverbuilds/default/arena/gameservers', '/gameserverbuilds/default/nobody/gameservers', 'list'],
   ['GET', '/gameservers/default/arena-aaaaa', '/gameservers/default/nobody', 'get'],
@@ -202,9 +235,77 @@ const operations = [
     'ofBuild',
   ],
   ['GET', '/gameserverdetails/default/arena-aaaaa', '/gameserverdetails/default/nobody', 'get'],
+  [
+    'POST',
+    '/gameservers/default/arena-aaaaa/maintenance',
+    '/gameservers/default/nobody/maintenance',
+    'announceMaintenance',
+  ],
+  [
+    'DELETE',
+    '/gameservers/default/arena-aaaaa/maintenance',
+    '/gameservers/default/nobody/maintenance',
+    'withdrawMaintenance',
+  ],
+  ['POST', '/nodes/memory/maintenance', '/nodes/nobody/maintenance', 'announceMaintenance'],
+  ['DELETE', '/nodes/memory/maintenance', '/nodes/nobody/maintenance', 'withdrawMaintenance'],
 ] as const
 
-const bodyFor = (method: string) => (method === 'POST' ? build() : method === 'PATCH' ? { max: 4 } : undefined)
+const hour = 3_600_000
+
+function bodyFor(method: string, path: string) {
+  if (path.includes('/maintenance')) return { at: new Date(Date.now() + hour).toISOString() }
+  if (path.includes('/drain')) return { deadlineMs: 0 }
+  if (path.includes('/resume')) return undefined
+  if (method === 'POST' || method === 'PUT') return build()
+  return method === 'PATCH' ? { max: 4 } : undefined
+}
+
+describe('maintenance', () => {
+  it('is announced to a server and withdrawn, and the server shows its time', async () => {
+    await arena()
+    const [one, other] = await fleet.servers.list()
+    const path = `/gameservers/default/${one?.metadata.name}`
+    const seconds = Math.floor(Date.now() / 1_000) + 3_600
+    const at = new Date(seconds * 1_000).toISOString()
+    expect(await ask('POST', `${path}/maintenance`, { at })).toMatchObject({ status: 200, json: { servers: 1 } })
+    expect((await ask('GET', path)).json).toMatchObject({ status: { nextScheduledMaintenance: at } })
+    expect((await fleet.servers.get(other?.metadata ?? '')).status).not.toHaveProperty('nextScheduledMaintenance')
+    expect(await ask('DELETE', `${path}/maintenance`)).toMatchObject({ status: 200, json: { servers: 1 } })
+    expect((await ask('GET', path)).json).not.toMatchObject({ status: { nextScheduledMaintenance: at } })
+    expect(await ask('DELETE', `${path}/maintenance`)).toMatchObject({ status: 200, json: { servers: 0 } })
+  })
+
+  it('is announced to all servers on a node, in any time zone', async () => {
+    await arena()
+    const local = new Date(Date.now() + hour + 2 * hour).toISOString().replace('Z', '+02:00')
+    const reply = await ask('POST', '/nodes/memory/maintenance', { at: local })
+    expect(reply).toMatchObject({ status: 200, json: { servers: 2 } })
+    const times = (await fleet.servers.list()).map(({ status }) => Date.parse(status.nextScheduledMaintenance ?? ''))
+    for (const time of times) expect(Math.abs(time - Date.now() - hour)).toBeLessThan(60_000)
+    expect(await ask('DELETE', '/nodes/memory/maintenance')).toMatchObject({ status: 200, json: { servers: 2 } })
+  })
+
+  it.each([
+    [{}, /^at must be a time in RFC 3339, but is absent$/],
+    [{ at: '2026-01-02' }, /^at must be a time in RFC 3339, but is "2026-01-02"$/],
+    [{ at: '2026-01-02T03:04:05' }, /^at must be a time in RFC 3339/],
+    [{ at: '2026-13-41T03:04:05Z' }, /^at must be a time in RFC 3339/],
+    [{ at: 1_800_000_000_000 }, /^at must be a time in RFC 3339, but is 1800000000000$/],
+    [{ at: null }, /^at must be a time in RFC 3339, but is null$/],
+    [{ at: '2020-01-02T03:04:05Z' }, /^at must be a time in the future, .* but is 2020-01-02T03:04:05.000Z$/],
+    [{ at: '9999-01-02T03:04:05Z' }, /^at must be a time in the future, at most 365 days ahead/],
+    [{ at: '2026-01-02T03:04:05Z', why: 'x' }, /^why is not allowed; allowed fields are at$/],
+    [[], /^body must be a maintenance request object, but is \[\]$/],
+  ])('with the body %j gets 400', async (body, message) => {
+    await arena()
+    const [first] = await fleet.servers.list()
+    for (const target of [`gameservers/default/${first?.metadata.name}`, 'nodes/memory']) {
+      const reply = await ask('POST', `/${target}/maintenance`, body)
+      expect(reply).toMatchObject({ status: 400, json: { error: expect.stringMatching(message) } })
+    }
+  })
+})
 
 describe('a missing resource gets 404:', () => {
   const missing = operations.flatMap(([method, , path]) =>
@@ -219,7 +320,7 @@ describe('a missing resource gets 404:', () => {
   )
 
   it.each(missing)('%s %s', async (method, path) => {
-    const reply = await ask(method, path, bodyFor(method))
+    const reply = await ask(method, path, bodyFor(method, path))
     expect(reply.status).toBe(404)
     expect(reply.json).toEqual({ error: expect.any(String) })
   })
@@ -228,12 +329,11 @@ describe('a missing resource gets 404:', () => {
 describe('a failure of the store or the backend gets 500 with its cause:', () => {
   const failing = () => Promise.reject(new FleetError('unavailable', 'the store is away', { cause: refused() }))
   const refused = () => Object.assign(new AggregateError([], ''), { code: 'ECONNREFUSED' })
-  const collection = { create: failing, list: failing, get: failing, patch: failing, delete: failing, ofBuild: failing }
 
   it.each(operations)('%s %s', async (method, path) => {
-    const app = managementRoutes({ builds: collection, servers: collection, details: collection })
+    const app = managementRoutes({ ...fleetOf(failing), explain: failing, drain: failing })
     const broken = await listening(app.nodeHandler)
-    const reply = await call(method, `${broken.url}/api/v1${path}`, { body: bodyFor(method) })
+    const reply = await call(method, `${broken.url}/api/v1${path}`, { body: bodyFor(method, path) })
     await broken.close()
     expect(reply).toMatchObject({ status: 500, text: '{"error":"the store is away: ECONNREFUSED"}' })
   })
@@ -255,7 +355,8 @@ describe('paths', () => {
     await arena()
     const [first] = await fleet.servers.list()
     const real = opposite.replace('arena-aaaaa', first?.metadata.name ?? '')
-    const body = method === 'POST' ? build({ buildID: 'other', standingBy: 0 }, 'other') : bodyFor(method)
+    const isCreate = path === '/gameserverbuilds/' && method === 'POST'
+    const body = isCreate ? build({ buildID: 'other', standingBy: 0 }, 'other') : bodyFor(method, path)
     expect((await ask(method, real, body)).status).toBe(200)
   })
 
@@ -283,9 +384,9 @@ describe('paths', () => {
   it.each([
     ['PUT', '/gameserverbuilds/', 'GET, HEAD, POST, OPTIONS'],
     ['DELETE', '/gameserverbuilds', 'GET, HEAD, POST, OPTIONS'],
-    ['POST', '/gameserverbuilds/default/arena', 'GET, HEAD, PATCH, DELETE, OPTIONS'],
+    ['POST', '/gameserverbuilds/default/arena', 'GET, HEAD, PUT, PATCH, DELETE, OPTIONS'],
     ['POST', '/gameservers/', 'GET, HEAD, OPTIONS'],
-    ['PATCH', '/gameservers/default/x/', 'GET, HEAD, DELETE, OPTIONS'],
+    ['PUT', '/gameservers/default/x/', 'GET, HEAD, PATCH, DELETE, OPTIONS'],
     ['DELETE', '/gameserverdetails/default/x', 'GET, HEAD, OPTIONS'],
     ['PROPFIND', '/gameserverbuilds/default/arena/gameservers', 'GET, HEAD, OPTIONS'],
     ['TRACE', '/gameserverbuilds/default/arena/gameserverdetails/', 'GET, HEAD, OPTIONS'],

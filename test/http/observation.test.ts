@@ -1,5 +1,5 @@
 /** `/healthz`, `/readyz` and `/metrics` over real sockets. */
-import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { afterEach, beforeEach, describe, expect, it, onTestFinished } from 'vitest'
 import { memoryBackend } from '../../adapters/memory/index.js'
 import {
   bearerTokens,
@@ -35,7 +35,7 @@ beforeEach(async () => {
     if (how === 'hangs') return new Promise(() => {})
     return how === 'fails' ? Promise.reject(new Error('secret')) : Promise.resolve()
   }
-  const backend = breakableBackend(memoryBackend({ clock: systemClock }), ask('backend'))
+  const backend = breakableBackend(memoryBackend({ clock: systemClock, heartbeatIntervalMs: 25 }), ask('backend'))
   const store = breakableStore(memoryStore(), ask('store'))
   const elector: Elector = {
     run(listener) {
@@ -110,9 +110,30 @@ describe('/healthz and /readyz', () => {
     expect(await ready()).toMatchObject({ status: 503, ready: false, leads: false })
   })
 
+  it('do not tell the isolation of games, which /api/v1/health does', async () => {
+    const isolation = { mode: 'user', memory: 'per server', pids: 'at most 40 per server' }
+    const backend = { ...breakableBackend(memoryBackend({ clock: systemClock }), () => Promise.resolve()), isolation }
+    const isolated = await createFleet({ backend })
+    const host = await serve({ fleet: isolated, allocation: { port: 0 }, management: { port: 0 } })
+    onTestFinished(async () => {
+      await host.close()
+      await isolated.close()
+    })
+    const health = await call('GET', `${host.managementUrl}/api/v1/health`)
+    expect(JSON.parse(health.text)).toEqual({
+      ready: true,
+      leads: true,
+      store: true,
+      backend: true,
+      problems: [],
+      isolation,
+    })
+    expect((await call('GET', `${host.managementUrl}/readyz`)).text).not.toContain('isolation')
+  })
+
   it('query the store and the backend only once for concurrent calls', async () => {
     let lists = 0
-    const backend = breakableBackend(memoryBackend({ clock: systemClock }), () => {
+    const backend = breakableBackend(memoryBackend({ clock: systemClock, heartbeatIntervalMs: 25 }), () => {
       lists++
       return Promise.resolve()
     })

@@ -24,7 +24,8 @@ const rows: readonly Row[] = [
     name: 'GameServerBuildInput',
     read: readBuildInput,
     // JSON Schema counts code points, and validation UTF-16 code units.
-    onlyRules: /must be at most spec\.max|must stand for one port|must be plain JSON, at most|but has \d+ characters$/,
+    onlyRules:
+      /must be at most spec\.max|must stand for one port|must not repeat \d+ with|must be plain JSON, at most|must be at most the capacity|must have at most 16 entries|bytes in all values together|but has \d+ characters$/,
   },
 ]
 

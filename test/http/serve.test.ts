@@ -1,4 +1,4 @@
-/** `serve`: starts both APIs or neither, and closes them. */
+/** `serve`: starts all its listeners or none, and closes them. */
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
@@ -39,6 +39,21 @@ describe('serve', () => {
     expect(elsewhere.status).toBe(404)
   })
 
+  it('serves probes and metrics on a port of their own, to callers without a token', async () => {
+    const metrics = { contentType: 'text/plain', text: () => Promise.resolve('gamekeeper_up 1\n') }
+    const authorize = () => false
+    served = await serve({ fleet, ...{ allocation: free, management: free, health: free, metrics, authorize } })
+    const { healthUrl = '', managementUrl } = served
+    expect(healthUrl).toMatch(/^http:\/\/127\.0\.0\.1:\d+$/)
+    expect(await call('GET', `${healthUrl}/healthz`)).toMatchObject({ status: 200, text: '{"status":"ok"}' })
+    expect(await call('GET', `${healthUrl}/readyz`)).toMatchObject({ status: 200 })
+    expect(await call('GET', `${healthUrl}/metrics`)).toMatchObject({ status: 200, text: 'gamekeeper_up 1\n' })
+    expect((await call('GET', `${managementUrl}/metrics`)).status).toBe(403)
+    expect((await call('GET', `${healthUrl}/api/v1/gameserverbuilds`)).status).toBe(404)
+    await served.close()
+    await expect(call('GET', `${healthUrl}/healthz`)).rejects.toThrow()
+  })
+
   it('applies compat and allowedOrigins', async () => {
     const origin = 'https://console.example'
     served = await serve({
@@ -63,6 +78,7 @@ describe('serve', () => {
       fleet,
       allocation: { host: '0.0.0.0', port: 0 },
       management: { host: 'localhost', port: 0 },
+      insecure: true,
     })
     expect(served.allocationUrl).toMatch(/^http:\/\/127\.0\.0\.1:\d+$/)
     expect((await call('GET', `${served.managementUrl}/api/v1/gameservers/`)).status).toBe(200)
@@ -118,15 +134,16 @@ describe('when serve cannot listen, it', () => {
   const portOf = (server: Server) => (server.address() as AddressInfo).port
   const closed = (server: Server) => new Promise((resolve) => server.close(resolve))
 
-  it('releases the allocation port if the management port is in use', async () => {
+  it.each(['management', 'health'])('releases the allocation port if the port of %s is in use', async (name) => {
     const other = await occupied()
     const probe = await occupied()
     const port = portOf(probe)
     await closed(probe)
-    await expect(serve({ fleet, allocation: { port }, management: { port: portOf(other) } })).rejects.toMatchObject({
+    const options = { fleet, allocation: { port }, management: free, [name]: { port: portOf(other) } }
+    await expect(serve(options)).rejects.toMatchObject({
       name: 'FleetError',
       code: 'port-in-use',
-      message: `port ${portOf(other)} on 127.0.0.1 is in use by another program; choose another with management: { port }, or 0 for a free one`,
+      message: `port ${portOf(other)} on 127.0.0.1 is in use by another program; choose another with ${name}: { port }, or 0 for a free one`,
     })
     await closed(await occupied(port))
     await closed(other)
@@ -157,7 +174,7 @@ describe('when serve cannot listen, it', () => {
     [{ allocation: { port: 1.5 } }, 'allocation.port must be an integer from 0 to 65535, but is 1.5'],
     [{ allocation: { host: '', port: 0 } }, 'allocation.host must not be empty'],
   ])('rejects %j', async (where, message) => {
-    const attempt = serve({ fleet, allocation: free, management: free, ...where })
+    const attempt = serve({ fleet, allocation: free, management: free, insecure: true, ...where })
     await expect(attempt).rejects.toMatchObject({ code: 'invalid', message })
   })
 })

@@ -2,10 +2,12 @@
 import { createHmac } from 'node:crypto'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import { inspect } from 'node:util'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { memoryBackend } from '../../adapters/memory/index.js'
 import { type StreamedEvent, verifyWebhook, webhook, type Webhook, type WebhookOptions } from '../../src/http/index.js'
 import { createFleet, type EventOf, type Fleet, type FleetEvent, systemClock } from '../../src/index.js'
+import { fleetMetrics } from '../../src/metrics/index.js'
 import { virtualClock } from '../../src/testing/virtual-clock.js'
 import { until } from './client.js'
 import { build, memoryFleet, standingBy } from './fleet.js'
@@ -46,7 +48,7 @@ beforeEach(async () => {
     })
   })
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-  url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/hook?key=hidden`
+  url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/hook/hidden?key=hidden`
   stop = () =>
     new Promise((resolve) => {
       server.close(() => resolve())
@@ -135,7 +137,41 @@ describe('a webhook', () => {
     await nowhere.close()
     await until(() => hook?.queued === 0)
     const failures = got.flatMap(({ event }) => (event.type === 'WebhookFailed' ? [event.url] : []))
-    expect(failures).toEqual(['http://127.0.0.1:1/hook'])
+    expect(failures).toEqual(['http://127.0.0.1:1'])
+  })
+
+  it('delivers WebhookFailed events of another webhook with the same host, but never its own', async () => {
+    answer = (event, response) => (event.type === 'BuildCreated' ? refuse(404)(event, response) : response.end())
+    start({ types: ['WebhookFailed', 'BuildCreated'], attempts: 1 })
+    const other = webhook(fleet, { url: `${url}2`, secret, types: ['BuildCreated'], attempts: 1 })
+    await fleet.builds.create(build())
+    await until(() => got.some(({ event }) => event.type === 'WebhookFailed') && hook?.queued === 0)
+    await other.close()
+    await until(() => hook?.queued === 0)
+    expect(got.filter(({ event }) => event.type === 'WebhookFailed')).toHaveLength(1)
+  })
+
+  it('shows only the scheme and host of its URL in logs, events, errors and metrics: the path can be a secret', async () => {
+    const shown: unknown[] = []
+    const note = (...line: unknown[]) => shown.push(...line)
+    fleet.on('*', note)
+    const metrics = fleetMetrics(fleet)
+    const logger = { debug: note, info: note, warn: note, error: note }
+    answer = refuse(404)
+    start({ attempts: 2, types: ['BuildCreated'], logger, onDeadLetter: note })
+    const nowhere = webhook(fleet, {
+      url: 'http://127.0.0.1:1/hidden',
+      secret,
+      attempts: 1,
+      logger,
+      onDeadLetter: note,
+    })
+    await fleet.builds.create(build())
+    await until(() => shown.filter((line) => line === 'webhook event not delivered; giving up').length >= 2)
+    await nowhere.close({ graceMs: 1 })
+    const text = inspect(shown, { depth: 9, maxStringLength: null, maxArrayLength: null }) + (await metrics.text())
+    expect(text).toContain('http://127.0.0.1:1')
+    expect(text).not.toContain('hidden')
   })
 
   it('preserves event order per server, and a blocked server does not delay others', async () => {
@@ -181,7 +217,7 @@ describe('a webhook', () => {
     const lost = got.filter(({ event }) => event.type === 'BuildCreated')
     expect(lost).toHaveLength(3)
     expect(failed[0]).toMatchObject({
-      url: url.replace('?key=hidden', ''),
+      url: new URL(url).origin,
       eventSeq: lost[0]?.event.seq,
       reason: 'the receiver answered with 404',
     })
@@ -196,7 +232,10 @@ describe('a webhook', () => {
   })
 
   it('queues at most maxQueued events, and delivers EventsDropped for events that the log drops in the meantime', async () => {
-    const small = await createFleet({ backend: memoryBackend({ clock: systemClock }), limits: { eventLogSize: 5 } })
+    const small = await createFleet({
+      backend: memoryBackend({ clock: systemClock, heartbeatIntervalMs: 25 }),
+      limits: { eventLogSize: 5 },
+    })
     const held: ServerResponse[] = []
     answer = (_, response) => held.push(response)
     start({ maxQueued: 2, timeoutMs: 10_000 }, small)
@@ -265,7 +304,7 @@ describe('a webhook', () => {
 
   it.each([
     [{ url: 'ftp://a' }, /url must be an absolute/],
-    [{ url: 'nowhere' }, /url must be an absolute/],
+    [{ url: 'hooks.example/hidden' }, /^(?!.*hidden).*url must be an absolute/],
     [{ url: 'https://user:hidden@a/hook' }, /^(?!.*hidden).*must not contain credentials/],
     [{ headers: { 'X-Key': 'a\nb' } }, /headers: one of X-Key has/],
     [{ secret: 'short' }, /secret must have at least 16 bytes/],

@@ -98,7 +98,7 @@ describe('histograms', () => {
     await allocate()
     await allocate()
     await expect(allocate(other(8))).rejects.toThrow(/in use/)
-    await expect(allocate('no GUID')).rejects.toThrow(/sessionID/)
+    await expect(allocate('')).rejects.toThrow(/sessionID/)
     const waited = expect(allocate(other(9), { waitMs: 2_000 })).rejects.toThrow(/in use/)
     await clock.advance(2_000)
     await waited

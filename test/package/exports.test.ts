@@ -1,10 +1,15 @@
 /** Tests the published package: packs it with npm, installs it with its dependencies, and uses it from ESM, CommonJS and tsc. */
-import { execFile } from 'node:child_process'
-import { mkdir, mkdtemp, readdir, readFile, realpath, rm, symlink, writeFile } from 'node:fs/promises'
+import { execFile, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { existsSync } from 'node:fs'
+import { mkdtemp, readdir, readFile, realpath, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
-import { dirname, join } from 'node:path'
+import { join, posix } from 'node:path'
+import { createInterface } from 'node:readline'
 import { promisify } from 'node:util'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { link, pack, unpack } from './consumer.js'
+import { links, pages } from './pages.js'
 import { read, root } from './sources.js'
 
 const exec = promisify(execFile)
@@ -17,22 +22,32 @@ const subpaths = [
   './kubernetes',
   './http',
   './client',
+  './dashboard',
   './metrics',
   './sdk',
   './testing',
+  './tracing',
 ]
 const specifiers = subpaths.map((path) => path.replace('.', 'gamekeeper'))
-const manifest: { readonly exports: object; readonly dependencies: object } = JSON.parse(read('package.json'))
+const manifest: {
+  readonly version: string
+  readonly bin: { readonly gamekeeper: string; readonly 'kubectl-gamekeeper': string }
+  readonly exports: object
+  readonly dependencies: object
+  readonly homepage: string
+  readonly bugs: object
+  readonly repository: { readonly url: string }
+} = JSON.parse(read('package.json'))
 const dependencies = Object.keys(manifest.dependencies)
 
 let temporary: string
+let archive: string
 /** The folder of a consumer that has every dependency. */
 let full: string
 
 beforeAll(async () => {
   temporary = await realpath(await mkdtemp(join(tmpdir(), 'gamekeeper-exports-')))
-  await exec(process.execPath, [join(root, '.scripts/build.mjs')])
-  await exec('npm', ['pack', '--ignore-scripts', '--pack-destination', temporary], { cwd: root })
+  archive = await pack(temporary)
   full = await consumer('full', dependencies)
 }, 120_000)
 
@@ -43,6 +58,59 @@ afterAll(async () => {
 describe.concurrent('the package', { timeout: 120_000 }, () => {
   it('exports the tested subpaths and package.json', () => {
     expect(Object.keys(manifest.exports)).toEqual([...subpaths, './package.json'])
+  })
+
+  it('has a command that runs from the archive: it finds its version and its examples', async () => {
+    const command = join(full, 'node_modules/gamekeeper', manifest.bin.gamekeeper)
+    // As npm links it: executable, with the interpreter in its first line.
+    expect((await exec(command, ['--version'], { cwd: full })).stdout).toBe(`${manifest.version}\n`)
+    await exec(command, ['init', 'arena'], { cwd: full })
+    const project = join(full, 'arena')
+    expect(await readdir(project)).toEqual(expect.arrayContaining(['game.mjs', 'host.mjs', 'package.json']))
+    await exec(process.execPath, ['--test'], { cwd: project })
+    const ports = { ALLOCATION_PORT: '0', MANAGEMENT_PORT: '0', PORT_RANGE: '30420-30429' }
+    const dev = spawn(command, ['dev', '--json'], { cwd: project, env: { ...process.env, ...ports } })
+    const ended = once(dev, 'exit')
+    for await (const line of createInterface({ input: dev.stdout })) {
+      if (line.includes('"type":"allocated"')) dev.kill('SIGINT')
+    }
+    expect(await ended).toEqual([0, null])
+  })
+
+  it('has a second name for its command, by which kubectl finds it as a plugin', async () => {
+    const plugin = join(full, 'node_modules/gamekeeper', manifest.bin['kubectl-gamekeeper'])
+    expect((await exec(plugin, ['--version'], { cwd: full })).stdout).toBe(`${manifest.version}\n`)
+  })
+
+  it.each(['esm', 'cjs'] as const)('has the dashboard, which finds its page from %s', async (format) => {
+    const load = { esm: `await import('gamekeeper/dashboard')`, cjs: `require('gamekeeper/dashboard')` }[format]
+    const program = `
+      (async () => {
+        const { dashboardRoutes } = ${load}
+        const routes = dashboardRoutes({ builds: {}, servers: {}, details: {}, allocate() {} })
+        const page = await routes.fetch(new Request('http://localhost/'))
+        console.log(page.status, (await page.text()).includes('dashboard/app.js'))
+      })()`
+    expect(await run(full, format, program)).toBe('200 true')
+  })
+
+  it('has a server that runs from the archive, without the optional packages', async () => {
+    const home = await consumer('serve', dependencies)
+    const command = join(home, 'node_modules/gamekeeper', manifest.bin.gamekeeper)
+    const args = ['serve', '--allocation-port', '0', '--management-port', '0', '--agent-port', '0']
+    const serve = spawn(command, [...args, '--sample', 'off'], { cwd: home })
+    const ended = once(serve, 'exit')
+    const lines: { readonly level: string; readonly message: string }[] = []
+    for await (const line of createInterface({ input: serve.stdout })) {
+      lines.push(JSON.parse(line))
+      if (line.includes('"message":"ready"')) serve.kill('SIGTERM')
+    }
+    expect(await ended).toEqual([0, null])
+    const why =
+      'GET /metrics is not served: fleetMetrics needs the package prom-client, which is not installed: npm install prom-client'
+    expect(lines.filter(({ level }) => level !== 'info')).toEqual([
+      { level: 'warn', time: expect.any(String), message: why },
+    ])
   })
 
   it.each(specifiers)('exports the same names to ESM and CommonJS from %s', async (specifier) => {
@@ -70,9 +138,11 @@ describe.concurrent('the package', { timeout: 120_000 }, () => {
     ['gamekeeper/docker', ['eventemitter3']],
     ['gamekeeper/http', []],
     ['gamekeeper/client', []],
+    ['gamekeeper/dashboard', []],
     ['gamekeeper/metrics', []],
     ['gamekeeper/kubernetes', ['eventemitter3']],
     ['gamekeeper/sdk', []],
+    ['gamekeeper/tracing', []],
   ])('loads only these dependencies from %s: %j', async (specifier, needed) => {
     const bare = await consumer(`bare-${specifier.replace('/', '-')}`, needed)
     const load = `console.log(typeof (await import('${specifier}')))`
@@ -127,19 +197,37 @@ describe.concurrent('the package', { timeout: 120_000 }, () => {
     )
   })
 
-  it('contains only the files that node, tsc and kubectl need', async () => {
+  it('contains only the files that node, tsc, kubectl and readers need', async () => {
     const home = join(full, 'node_modules/gamekeeper')
     const files = await filesOf(home)
     const expected =
-      /^(package\.json|README\.md|CHANGELOG\.md|LICENSE|adapters\/kubernetes\/crds\.yaml|dist\/[\w/-]+\.(c?js|d\.c?ts))$/
+      /^(package\.json|README\.md|CHANGELOG\.md|LICENSE|adapters\/kubernetes\/crds\.yaml|dist\/[\w/-]+\.(c?js|d\.c?ts)|dist\/page\/(index\.html|icon\.svg|(app\.js|app\.css|licences\.txt)(\.br|\.gz)?)|(docs|examples)\/.*)$/
     expect(files.filter((file) => !expected.test(file))).toEqual([])
     const texts = await Promise.all(files.map((file) => readFile(join(home, file), 'utf8')))
     expect(files.filter((_, index) => texts[index]?.includes(root))).toEqual([])
   })
 
+  it('contains every file that its pages link to', () => {
+    const home = join(full, 'node_modules/gamekeeper')
+    const missing = pages.flatMap((page) =>
+      links(page)
+        .map((target) => posix.join(posix.dirname(page), target.split('#')[0] ?? ''))
+        .filter((file) => !existsSync(join(home, file)))
+        .map((file) => `${page}: ${file}`),
+    )
+    expect(missing).toEqual([])
+  })
+
+  it('names a public repository, against which a registry resolves the relative links of the README', () => {
+    const { repository, homepage, bugs } = manifest
+    const [, url] = /^git\+(https:\/\/github\.com\/[\w-]+\/gamekeeper)\.git$/.exec(repository.url) ?? []
+    expect({ homepage, bugs }).toEqual({ homepage: `${url}#readme`, bugs: { url: `${url}/issues` } })
+  })
+
   it.each([
     ['node16', 'node16', ['index.mts', 'index.cts']],
     ['esnext', 'bundler', ['index.mts']],
+    ['commonjs', 'node10', ['index.ts']],
   ])('has complete types for module %s, moduleResolution %s in %j', async (module, moduleResolution, files) => {
     const home = await consumer(`types-${moduleResolution}`, dependencies)
     await Promise.all(files.map((file) => writeFile(join(home, file), consumerSource)))
@@ -179,15 +267,8 @@ export const unknown = new FleetError('no such code', 'x')
 /** Creates a folder with the packed package and only these dependencies in node_modules. */
 async function consumer(name: string, available: readonly string[]): Promise<string> {
   const folder = join(temporary, name)
-  const home = join(folder, 'node_modules/gamekeeper')
-  await mkdir(home, { recursive: true })
-  const archive = (await readdir(temporary)).find((file) => file.endsWith('.tgz')) ?? '(no archive from npm pack)'
-  await exec('tar', ['-xzf', join(temporary, archive), '--strip-components=1', '-C', home])
-  for (const dependency of [...available, '@types/node']) {
-    const link = join(folder, 'node_modules', dependency)
-    await mkdir(dirname(link), { recursive: true })
-    await symlink(await realpath(join(root, 'node_modules', dependency)), link, 'junction')
-  }
+  await unpack(archive, folder)
+  await link(folder, [...available, '@types/node'])
   return folder
 }
 

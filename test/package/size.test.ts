@@ -8,16 +8,13 @@ const maxFilesInFolder = 15
 const maxLinesOfFile = 300
 const maxLinesOfFunction = 80
 
-const sources = filesUnder('src', 'adapters', 'examples').filter((file) => /\.[cm]?[jt]s$/.test(file))
-
-/** Folders exempt from the file limit: each is a single concept with one file per part, so it has no subfolders. */
-const flatFolders = ['adapters/docker', 'adapters/process']
+const sources = filesUnder('src', 'adapters', 'examples').filter((file) => /\.[cm]?[jt]sx?$/.test(file))
 
 describe('source code', () => {
   it(`has at most ${maxFilesInFolder} files in a folder`, () => {
     const counts = new Map<string, number>()
     for (const file of sources) counts.set(dirname(file), (counts.get(dirname(file)) ?? 0) + 1)
-    const crowded = [...counts].filter(([folder, count]) => count > maxFilesInFolder && !flatFolders.includes(folder))
+    const crowded = [...counts].filter(([, count]) => count > maxFilesInFolder)
     expect(crowded).toEqual([])
   })
 

@@ -112,7 +112,7 @@ describe('an agent that fails', () => {
   })
 
   test.prop([fc.integer({ min: 1, max: 100_000 }), fc.double({ min: 0, max: 1, noNaN: true })])(
-    'is retried well within the silence that the fleet allows, but never at once',
+    'is retried well before the fleet’s silence limit, but never immediately',
     (failures, chance) => {
       const delayMs = retryDelayOf(failures, chance, defaultTiming)
       expect(delayMs).toBeGreaterThanOrEqual(250)

@@ -27,6 +27,8 @@ describe('the configuration of a game server', () => {
       publicAddress: '203.0.113.9',
       ports: { game: { listening: 7777, public: 10_003 } },
       buildMetadata: { map: 'dust' },
+      serverInstanceNumber: 2,
+      fullyQualifiedDomainName: 'node-1.example.com',
     })
     expect(config.folders.logs).toBe(logs.folder)
     expect(config.folders.logs).toMatch(/GameLogs$/)
@@ -34,6 +36,47 @@ describe('the configuration of a game server', () => {
     expect(config.folders.sharedContent).toBeDefined()
     expect(config.raw['sessionHostId']).toBe('arena-x7k2p.6f1c')
     expect(config.raw['vmId']).toBe('node-1')
+  })
+
+  it('finds a port by name, by its number in the template, or without either if there is only one', async () => {
+    const gamePorts = { game: '10003', query: '10004' }
+    const path = await fileOf({ heartbeatEndpoint: 'agent.internal', sessionHostId: guid, gamePorts })
+    const { config } = await readConfig({ GSDK_CONFIG_FILE: path, PORT_7777: '10003', PORT_27015: '10004' })
+    const { port } = config
+    expect(port('game')).toEqual({ listening: 10_003, public: 10_003 })
+    expect(port(27_015)).toBe(config.ports['query'])
+    expect(() => port('gmae')).toThrow(
+      new FleetError(
+        'invalid',
+        'config.port: port "gmae" does not exist: this server has game (7777), query (27015); did you mean game?',
+      ),
+    )
+    expect(() => port()).toThrow(
+      'config.port: port needs a name or a number: this server has game (7777), query (27015)',
+    )
+    expect(structuredClone(config)).toEqual({ ...config })
+
+    const one = await fileOf({ heartbeatEndpoint: 'agent', sessionHostId: guid, gamePorts: { game: '7777' } })
+    const other = (await readConfig({ GSDK_CONFIG_FILE: one })).config
+    expect([other.port(), other.port(7777)]).toEqual([other.ports['game'], other.ports['game']])
+    const none = await fileOf({ heartbeatEndpoint: 'agent', sessionHostId: guid })
+    await expect(readConfig({ GSDK_CONFIG_FILE: none }).then(({ config: empty }) => empty.port())).rejects.toThrow(
+      'config.port: port does not exist: this server has no public ports; list them in portsToExpose of its build',
+    )
+  })
+
+  it('includes what agents pass only in the environment', async () => {
+    const path = await fileOf({
+      ...{ heartbeatEndpoint: 'agent.internal', sessionHostId: guid, fullyQualifiedDomainName: 'NOT_APPLICABLE' },
+    })
+    const { config } = await readConfig({
+      ...{ GSDK_CONFIG_FILE: path, PF_TITLE_ID: 'A1B2C', PF_REGION: 'westeurope', PF_FQDN: 'node-1.example.com' },
+      ...{ PF_SERVER_INSTANCE_NUMBER: '4', PF_SERVER_DUMP_DIRECTORY: '/logs/Dumps', CERTIFICATE_FOLDER: '/certs' },
+    })
+    expect(config).toMatchObject({
+      ...{ titleId: 'A1B2C', region: 'westeurope', fullyQualifiedDomainName: 'node-1.example.com' },
+      ...{ serverInstanceNumber: 4, folders: { dumps: '/logs/Dumps', certificates: '/certs' } },
+    })
   })
 
   it('may have the formats of other agents, which omit fields or spell them differently', async () => {
@@ -55,7 +98,10 @@ describe('the configuration of a game server', () => {
       query: { listening: 27_015, public: 27_015 },
     })
     expect(config.buildMetadata).toEqual({ rounds: '3' })
-    expect(config.folders).toEqual({ logs: '/logs', certificates: undefined, sharedContent: undefined })
+    expect(config.folders).toEqual({
+      ...{ logs: '/logs', dumps: undefined, certificates: undefined, sharedContent: undefined },
+    })
+    expect(config).toMatchObject({ serverInstanceNumber: 0, fullyQualifiedDomainName: undefined, region: undefined })
   })
 
   it.each([

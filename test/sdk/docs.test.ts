@@ -5,7 +5,6 @@ import { readFile } from 'node:fs/promises'
 import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import ts from 'typescript'
 import { beforeAll, describe, expect, it, onTestFinished } from 'vitest'
 import { defaultTiming } from '../../src/sdk/timing.js'
 import { allocates, configuredFor, fakeAgent, sessionConfig, startAgainst, until } from './fake-agent.js'
@@ -16,33 +15,15 @@ beforeAll(async () => {
   page = await readFile(join(root, 'docs/reference/sdk.md'), 'utf8')
 })
 
-/** The page's first program in a language. */
-function program(language: string): string {
-  return new RegExp(`^\`\`\`${language}\n([^]*?)^\`\`\`$`, 'm').exec(page)?.[1] ?? ''
+/** The program of the page that begins with the name of this file. `test/package/programs.test.ts` checks its types. */
+function program(file: string): string {
+  return new RegExp(`^\`\`\`js\n(// ${file}\n[^]*?)^\`\`\`$`, 'm').exec(page)?.[1] ?? ''
 }
 
 /** The first column of the table with this first heading. */
 function column(heading: string): string[] {
   const table = new RegExp(`^\\| ${heading} .*\n\\| -.*\n((?:\\|.*\n)+)`, 'm').exec(page)?.[1] ?? ''
   return table.split('\n').flatMap((row) => /^\| `([^`]+)`/.exec(row)?.[1] ?? [])
-}
-
-/** Compiler errors of the program, as a module that is never written to disk. */
-function typeErrors(text: string): string[] {
-  const file = join(root, 'test/sdk/program-of-the-page.mts')
-  const read = ts.readConfigFile(join(root, 'tsconfig.json'), (path) => ts.sys.readFile(path))
-  const { options } = ts.parseJsonConfigFileContent(read.config, ts.sys, root)
-  const host = ts.createCompilerHost(options)
-  const compiled = ts.createProgram([file], options, {
-    ...host,
-    fileExists: (path) => path === file || host.fileExists(path),
-    readFile: (path) => (path === file ? text : host.readFile(path)),
-    getSourceFile: (path, language) =>
-      path === file ? ts.createSourceFile(path, text, language) : host.getSourceFile(path, language),
-  })
-  const own = compiled.getSourceFile(file)
-  const found = [...compiled.getSyntacticDiagnostics(own), ...compiled.getSemanticDiagnostics(own)]
-  return found.map((problem) => ts.flattenDiagnosticMessageText(problem.messageText, '\n'))
 }
 
 /** Starts a program as a game server and waits until it is allocated. */
@@ -72,18 +53,13 @@ async function playUntilActive(text: string, format: string): Promise<{ readonly
 }
 
 describe('docs/reference/sdk.md', () => {
-  it('shows a TypeScript game server that compiles and runs', async () => {
-    expect(typeErrors(program('ts'))).toEqual([])
-    expect(typeErrors(`${program('ts')}\ngsdk.nothing()`)).toHaveLength(1)
-    const { outputText } = ts.transpileModule(program('ts'), {
-      compilerOptions: { target: ts.ScriptTarget.ES2022, module: ts.ModuleKind.ESNext },
-    })
-    const game = await playUntilActive(outputText, 'module')
+  it('shows a game server that runs', async () => {
+    const game = await playUntilActive(program('game.mjs'), 'module')
     await until(() => game.output().includes(`session ${sessionConfig.sessionId} for amie, bob`))
   })
 
-  it('shows a JavaScript game server that runs', async () => {
-    const game = await playUntilActive(program('js'), 'commonjs')
+  it('shows a game server as a CommonJS module that runs', async () => {
+    const game = await playUntilActive(program('game.cjs'), 'commonjs')
     await until(() => game.output().includes(`allocated with ${sessionConfig.sessionCookie}`))
   })
 

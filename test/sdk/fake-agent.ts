@@ -15,6 +15,7 @@ export interface Heard {
   readonly method: string
   readonly path: string
   readonly contentType: string
+  readonly prefer: string | undefined
   readonly state: unknown
   readonly health: unknown
   readonly players: readonly unknown[]
@@ -46,7 +47,6 @@ export const sessionConfig = Object.freeze({
   sessionId: guid,
   sessionCookie: 'kö?,ki=1',
   initialPlayers: ['amie', 'bob'],
-  metadata: { map: 'dust' },
 })
 
 /** An answer of a fleet. */
@@ -122,6 +122,7 @@ function recordOf(request: IncomingMessage, text: string): Heard {
     method: request.method ?? '',
     path: request.url ?? '',
     contentType: request.headers['content-type'] ?? '',
+    prefer: request.headers['prefer']?.toString(),
     state: fields['CurrentGameState'],
     health: fields['CurrentGameHealth'],
     players: Array.isArray(list) ? list.map((player: unknown) => (isObject(player) ? player['PlayerId'] : player)) : [],
@@ -166,9 +167,16 @@ export async function configuredFor(
     buildID: guid,
     server: { namespace: 'default', name: 'arena-x7k2p' },
     node: 'node-1',
+    instanceNumber: 2,
+    platform: { titleId: 'A1B2C', region: 'westeurope', fullyQualifiedDomainName: 'node-1.example.com' },
     publicAddress: '203.0.113.9',
     ports: [{ name: 'game', listening: 7777, public: 10_003 }],
-    folders: { logs: join(folder, 'GameLogs'), certificates: join(folder, 'certs'), sharedContent: folder },
+    folders: {
+      logs: join(folder, 'GameLogs'),
+      dumps: join(folder, 'GameLogs/Dumps'),
+      certificates: join(folder, 'certs'),
+      sharedContent: folder,
+    },
     ...more,
   })
   await writeFile(path, JSON.stringify(content))

@@ -43,7 +43,7 @@ describe('readyForPlayers', () => {
     const agent = await fakeAgent()
     agent.reply = says('Active', { sessionConfig: { sessionId: 's' } })
     const gsdk = await startAgainst(agent)
-    expect(await gsdk.readyForPlayers()).toEqual({ sessionId: 's', initialPlayers: [], metadata: {} })
+    expect(await gsdk.readyForPlayers()).toEqual({ sessionId: 's', initialPlayers: [] })
   })
 
   it('ignores a second Active, and the session in later replies', async () => {

@@ -96,6 +96,25 @@ describe('a process that has started the SDK', () => {
   })
 })
 
+describe('announced maintenance', () => {
+  it('reaches the callback of a waiting game, which stays alive', async () => {
+    const agent = await fakeAgent()
+    const game = await play(
+      agent,
+      `const gsdk = await start({ timing })
+       gsdk.onMaintenance((at) => console.log('maintenance at', at.toISOString()))
+       await gsdk.readyForPlayers()`,
+    )
+    await until(() => agent.last()?.state === 'StandingBy')
+    agent.reply = says('Continue', { nextScheduledMaintenanceUtc: '2026-11-22T20:15:30Z' })
+    await until(() => game.output.out.includes('maintenance at 2026-11-22T20:15:30.000Z'))
+    const heard = agent.beats.length
+    await until(() => agent.beats.length >= heard + 3)
+    expect(game.output.out.match(/maintenance at/g)).toHaveLength(1)
+    expect(game.process.exitCode).toBeNull()
+  })
+})
+
 describe('SIGTERM', () => {
   it('ends a game without callbacks', async () => {
     const agent = await fakeAgent()

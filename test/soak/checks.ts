@@ -1,4 +1,4 @@
-/** Compares the fleet with the expected state: continuously, whenever the fleet is idle, and at the end. */
+/** Compares the fleet with the expected state: continuously, whenever the fleet has settled, and at the end. */
 import { readdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'

@@ -15,12 +15,15 @@ import { usageOf } from './machine.js'
 export interface Apis {
   readonly allocation: string
   readonly management: string
+  readonly agent: string
 }
 
 export interface HostOptions {
   readonly root: string
   readonly dataDir: string
   readonly portRange: string
+  /** More environment variables for the host. */
+  readonly env?: Readonly<Record<string, string>>
   /** Called when the host exits without having been stopped. */
   readonly onUnexpectedExit: (how: string) => void
 }
@@ -71,9 +74,10 @@ export class Hosts {
       BACKEND: backend,
       ...{ ALLOCATION_PORT: '0', MANAGEMENT_PORT: '0', AGENT_PORT: '0', SAMPLE: 'off' },
       ...{ DATA_DIR: dataDir, PORT_RANGE: portRange },
+      ...this.#options.env,
     }
     const files = [this.#file(number, 'log'), this.#file(number, 'err')].map((path) => openSync(path, 'a'))
-    const command = ['--import', 'tsx', 'examples/server/main.ts']
+    const command = ['dist/src/cli/main.js', 'serve']
     const child = spawn(process.execPath, command, { cwd: checkout, env, stdio: ['ignore', ...files] })
     for (const file of files) closeSync(file)
     child.once('exit', (code, signal) => {
@@ -86,7 +90,8 @@ export class Hosts {
         throw new StopWaiting('the host exited before it was ready')
       return this.#lines(number).find(({ message }) => message === 'ready')
     })
-    const apis = { allocation: String(ready['allocation']), management: String(ready['management']) }
+    const url = (name: string) => String(ready[name])
+    const apis = { allocation: url('allocation'), management: url('management'), agent: url('agent') }
     this.#current = { number, child, apis, readyAt: performance.now(), samples: [] }
   }
 

@@ -4,7 +4,7 @@
  * matter. Games in containers are visible too; their environment names the directory because their build sets a variable.
  */
 import { readdirSync, readFileSync, readlinkSync } from 'node:fs'
-import { signalProcess } from '../../adapters/process/process-group.js'
+import { signalProcess } from '../../adapters/process/processes/process-group.js'
 import { identityOf, type ProcessIdentity } from '../../src/platform/process-identity.js'
 
 /** Environment variable that names the data directory in containers. */

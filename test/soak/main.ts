@@ -9,13 +9,16 @@ Runs the bundled server with real game processes under a random workload, kills 
 or server is lost. Requires Linux. Exits with 1 if a check failed, with 130 if interrupted.
 
 Options:
-  --backend <process|docker>  Default: process.
-  --minutes <n>               Duration of the workload, at most a day. Default: 5.
+  --abuse                     Instead of that, runs many abuses at once against one server with live matches. Exits with 1 also if a
+                              heartbeat took longer than 250 ms.
+  --backend <process|docker>  Default: process. Abuses run on processes only.
+  --minutes <n>               Duration of the workload, at most a day. Default: 5; with --abuse 10.
   --seed <n>                  Seed of the workload. Default: random.
   --json                      Print the summary as JSON.
   -h, --help                  Print this help.`
 
 interface Options {
+  readonly abuse: boolean
   readonly backend: string
   readonly minutes: number
   readonly seed: number
@@ -23,12 +26,13 @@ interface Options {
 }
 
 async function main(): Promise<number> {
-  const { backend, minutes, seed, json } = readOptions()
+  const { abuse, backend, minutes, seed, json } = readOptions()
   // Must be set before test/e2e/backend.ts is imported, which reads it.
   process.env['E2E_BACKEND'] = backend
-  const { soak } = await import('./soak.js')
   const interrupted = new AbortController()
   for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => interrupted.abort())
+  if (abuse) return runAbuse(minutes, json, interrupted.signal)
+  const { soak } = await import('./soak.js')
   console.error(`soak test on ${backend} for ${minutes} minutes with seed ${seed}`)
   const onProgress = (line: string) => console.error(line)
   const summary = await soak({ length: { minutes }, seed, signal: interrupted.signal, onProgress })
@@ -36,10 +40,21 @@ async function main(): Promise<number> {
   return summary.violations.length > 0 ? 1 : summary.interrupted ? 130 : 0
 }
 
+async function runAbuse(minutes: number, json: boolean, signal: AbortSignal): Promise<number> {
+  const { abuseSoak } = await import('./abuse/abuse-soak.js')
+  const { abuseText } = await import('./abuse/report.js')
+  console.error(`abuse for ${minutes} minutes`)
+  const onProgress = (line: string) => console.error(line)
+  const summary = await abuseSoak({ length: { minutes }, matches: 6, signal, onProgress })
+  console.log(json ? JSON.stringify(summary, undefined, 2) : abuseText(summary))
+  return summary.violations.length > 0 || summary.heartbeats.late > 0 ? 1 : summary.interrupted ? 130 : 0
+}
+
 function readOptions(): Options {
   try {
     const { values } = parseArgs({
       options: {
+        abuse: { type: 'boolean' },
         backend: { type: 'string' },
         minutes: { type: 'string' },
         seed: { type: 'string' },
@@ -51,13 +66,14 @@ function readOptions(): Options {
       console.log(usage)
       process.exit(0)
     }
-    const { backend = 'process' } = values
+    const { backend = 'process', abuse = false } = values
+    if (abuse && backend !== 'process') throw new Error('--abuse runs on processes only')
     if (backend !== 'process' && backend !== 'docker') throw new Error('--backend must be process or docker')
-    const minutes = Number(values.minutes ?? 5)
+    const minutes = Number(values.minutes ?? (abuse ? 10 : 5))
     const seed = Number(values.seed ?? Date.now() % 1_000_000)
     if (!(minutes > 0 && minutes <= 24 * 60)) throw new Error('--minutes must be greater than 0 and at most 1440')
     if (!Number.isSafeInteger(seed)) throw new Error('--seed must be an integer')
-    return { backend, minutes, seed, json: values.json ?? false }
+    return { abuse, backend, minutes, seed, json: values.json ?? false }
   } catch (error) {
     console.error(`soak: ${messageOf(error)}; see --help`)
     process.exit(2)

@@ -6,14 +6,14 @@ export interface Sample extends Usage {
   readonly atMs: number
   /** Number of game servers; each has a connection for its heartbeats. */
   readonly servers: number
-  /** Whether the fleet was idle. */
+  /** Whether the fleet had settled. */
   readonly settled: boolean
 }
 
 export interface UsageReport {
   readonly lifeSeconds: number
   readonly rssMiB: { readonly early: number; readonly late: number; readonly perMinute: number }
-  /** Open files while the fleet was idle, not counting one per game server. */
+  /** Open files while the fleet was settled, not counting one per game server. */
   readonly fds: { readonly early: number; readonly late: number }
 }
 

@@ -1,8 +1,9 @@
 /** Starts a script from `children` as a process that the test can kill. */
-import { spawn, type ChildProcess } from 'node:child_process'
+import { spawn, spawnSync, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
+import { expect, test } from 'vitest'
 
 export interface Child {
   readonly pid: number
@@ -18,6 +19,33 @@ export interface Child {
 export interface StartOptions {
   /** Arguments of `ulimit -S`, such as `-f 4096`. */
   readonly limit?: string
+  /** Runs as process 1 of its own PID namespace, as the main process of a container does. Linux only. */
+  readonly ownPidNamespace?: boolean
+}
+
+const pidNamespace = [
+  '--pid',
+  '--fork',
+  '--kill-child',
+  '--mount-proc',
+  ...(process.getuid?.() === 0 ? [] : ['--map-root-user']),
+]
+
+/**
+ * A test whose processes run in their own PID namespaces. If this user cannot create any, a placeholder test reports it; with
+ * REQUIRE_ENGINES the placeholder fails.
+ */
+export const testInNamespaces = hasPidNamespaces() ? test : leaveOut
+
+function leaveOut(what: string, _run: () => Promise<void>): void {
+  test(`LEFT OUT, PID namespaces cannot be created here: ${what}`, () => {
+    console.warn(`left out: ${what} (PID namespaces cannot be created here)`)
+    expect(process.env['REQUIRE_ENGINES'] ?? '').toBe('')
+  })
+}
+
+function hasPidNamespaces(): boolean {
+  return spawnSync('unshare', [...pidNamespace, 'true']).status === 0
 }
 
 export function startChild(script: string, args: readonly string[], options: StartOptions = {}): Child {
@@ -25,9 +53,13 @@ export function startChild(script: string, args: readonly string[], options: Sta
   const command = [process.execPath, '--import', import.meta.resolve('tsx'), path, ...args]
   const [program = '', ...rest] = options.limit
     ? ['/bin/sh', '-c', `ulimit -S ${options.limit} && exec "$@"`, 'sh', ...command]
-    : command
+    : options.ownPidNamespace
+      ? ['unshare', ...pidNamespace, ...command]
+      : command
   const child = spawn(program, rest, { stdio: ['pipe', 'pipe', 'pipe'] })
   const exit = once(child, 'exit')
+  // In a PID namespace, `unshare` ends before its child; the streams close when both have ended.
+  const close = once(child, 'close')
   const errors = textOf(child)
   const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]()
   return {
@@ -46,7 +78,7 @@ export function startChild(script: string, args: readonly string[], options: Sta
     say: (line) => void child.stdin.write(`${line}\n`),
     async kill() {
       child.kill('SIGKILL')
-      await exit
+      await close
     },
     async ended() {
       const [code] = await exit

@@ -1,3 +1,5 @@
+import { readFile } from 'node:fs/promises'
+import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
 import { fileStore } from '../../src/stores/file.js'
 import { minimalServer } from '../../src/testing/records.js'
@@ -49,19 +51,17 @@ test('acknowledged writes survive kill -9 at any moment, and nothing else change
 
 /** Kills the writer after a random number of acknowledgements; returns the last one of each record. */
 async function writeUntilKilled(directory: string, round: number): Promise<ReadonlyMap<string, Acknowledged>> {
-  const child = startChild('writer.ts', [directory, String(round), String(writers)])
+  const reports = join(await temporaryDirectory(), 'reports')
+  const child = startChild('writer.ts', [directory, reports, String(round), String(writers)])
   onTestFinished(() => child.kill())
-  const acknowledged = new Map<string, Acknowledged>()
   const enough = 1 + Math.floor(Math.random() * 1_000)
-  let killed: Promise<void> | undefined
-  for (let count = 1; ; count++) {
-    const line = await child.lines.next()
-    if (line.done) break
-    const [name = '', n, revision = ''] = line.value.split(' ')
-    // An incomplete line is an acknowledged write whose report the kill cut off.
-    if (revision !== '' || Number(n) % 10 === 0) acknowledged.set(name, { n: Number(n), revision })
-    if (count >= enough) killed ??= child.kill()
+  for (let count = 0; count < enough; count++) expect((await child.lines.next()).done).toBe(false)
+  await child.kill()
+  const acknowledged = new Map<string, Acknowledged>()
+  for (const line of (await readFile(reports, 'utf8')).split('\n')) {
+    const [name = '', n, revision = '', end] = line.split(' ')
+    // Without its end, a line is an acknowledged write whose report the kill cut off, perhaps within the number.
+    if (end !== undefined) acknowledged.set(name, { n: Number(n), revision })
   }
-  await killed
   return acknowledged
 }

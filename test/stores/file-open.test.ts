@@ -1,13 +1,14 @@
 import { open as openLmdb } from 'lmdb'
 import { execFile } from 'node:child_process'
-import { mkdir, readdir, stat, writeFile } from 'node:fs/promises'
+import { mkdir, readdir, rm, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { currentProcess } from '../../src/platform/process-identity.js'
+import { DirectoryLock } from '../../src/stores/directory-lock.js'
 import { fileStore } from '../../src/stores/file.js'
 import { minimalServer } from '../../src/testing/records.js'
-import { nextMessage, startChild } from './child.js'
+import { nextMessage, startChild, type StartOptions, testInNamespaces } from './child.js'
 import { temporaryDirectory } from './temporary.js'
 
 const ref = { namespace: 'default', name: 'arena' }
@@ -19,7 +20,7 @@ describe('the directory', () => {
     await store.servers.create(minimalServer(ref))
     await store.close()
     for (const path of [directory, join(directory, '..')]) expect((await stat(path)).mode & 0o777).toBe(0o700)
-    expect((await readdir(directory)).toSorted()).toEqual(['data.mdb', 'lock.mdb'])
+    expect((await readdir(directory)).toSorted()).toEqual(['data.mdb', 'lock.mdb', 'newest-version'])
     for (const file of await readdir(directory)) {
       expect((await stat(join(directory, file))).mode & 0o777).toBe(0o600)
     }
@@ -62,14 +63,33 @@ describe('the directory', () => {
     await expect(fileStore({ directory })).rejects.toMatchObject({ code: 'directory-unusable' })
   })
 
+  test.each(['data.mdb', 'lock.mdb', 'newest-version'])(
+    'is rejected by name, without waiting, when %s is not a file',
+    async (name) => {
+      const directory = await temporaryDirectory()
+      const path = join(directory, name)
+      const refusal = (what: string) => ({
+        code: 'directory-unusable',
+        message: expect.stringContaining(`${path} is ${what}, not a regular file`),
+      })
+      await promisify(execFile)('mkfifo', [path])
+      await expect(fileStore({ directory })).rejects.toMatchObject(refusal('a named pipe'))
+      await rm(path)
+      await mkdir(path)
+      await expect(fileStore({ directory })).rejects.toMatchObject(refusal('a directory'))
+      await rm(path, { recursive: true })
+      await (await fileStore({ directory })).close()
+    },
+  )
+
   test('is rejected when its data has a newer format, and is left unchanged', async () => {
     const directory = await temporaryDirectory()
-    await writeAbout(directory, { format: '2' })
+    await writeAbout(directory, { format: '3' })
     await expect(fileStore({ directory })).rejects.toMatchObject({
       code: 'directory-unusable',
-      message: expect.stringContaining('holds data of format 2'),
+      message: expect.stringContaining('holds data of format 3'),
     })
-    expect(await readAbout(directory)).toEqual({ format: '2' })
+    expect(await readAbout(directory)).toEqual({ format: '3' })
   })
 })
 
@@ -100,6 +120,29 @@ describe('a directory with one writer at a time', () => {
     })
     holder.say('close')
     await holder.ended()
+    await (await fileStore({ directory })).close()
+  })
+
+  testInNamespaces('a process of another PID namespace with the same pid is rejected', async () => {
+    const directory = await temporaryDirectory()
+    const holder = await startHolder(directory, { ownPidNamespace: true })
+    const other = startChild('holder.ts', [directory], { ownPidNamespace: true })
+    onTestFinished(() => other.kill())
+    await nextMessage(other)
+    other.say('open')
+    expect(await nextMessage(other)).toMatchObject({ code: 'directory-in-use' })
+    await expect(fileStore({ directory })).rejects.toMatchObject({ code: 'directory-in-use' })
+    await holder.kill()
+    await (await fileStore({ directory })).close()
+  })
+
+  test('a holder whose pid does not exist here is alive while its socket is open', async () => {
+    const directory = await temporaryDirectory()
+    const lock = await DirectoryLock.open(directory)
+    const elsewhere = { pid: 4_194_305, startedAt: 'in another container', hostname: 'web-1', socket: lock.socket }
+    await writeAbout(directory, { holder: JSON.stringify(elsewhere) })
+    await expect(fileStore({ directory })).rejects.toMatchObject({ code: 'directory-in-use' })
+    await lock.close()
     await (await fileStore({ directory })).close()
   })
 
@@ -161,12 +204,12 @@ test('lmdb’s native binary is loaded only when a store is opened', async () =>
   expect(stdout.trim()).toBe('false true')
 })
 
-async function startHolder(directory: string) {
-  const child = startChild('holder.ts', [directory])
+async function startHolder(directory: string, options: StartOptions = {}) {
+  const child = startChild('holder.ts', [directory], options)
   onTestFinished(() => child.kill())
   await nextMessage(child)
   child.say('open')
-  expect(await nextMessage(child)).toEqual({ opened: child.pid })
+  expect(await nextMessage(child)).toEqual({ opened: options.ownPidNamespace ? 1 : child.pid })
   return child
 }
 

@@ -3,6 +3,9 @@ import { expect, onTestFinished, test } from 'vitest'
 import { openCollections, openEnvironment } from '../../src/stores/environment.js'
 import { GroupWriter, type OpenEnvironment } from '../../src/stores/group-writer.js'
 import { DiskReserve } from '../../src/stores/disk-reserve.js'
+import { openContents, readContents } from '../../src/stores/integrity/contents.js'
+import { NewestVersion } from '../../src/stores/integrity/newest-version.js'
+import { seal } from '../../src/stores/integrity/record-text.js'
 import { temporaryDirectory } from './temporary.js'
 
 interface Faults {
@@ -22,7 +25,10 @@ test('a database that is unusable after a failed write is reopened, and reads an
     cause: new Error('the disk is on fire'),
   })
   const { details } = writer.environment.collections
-  expect(details.getEntry('default/arena-1')).toEqual({ value: '{}', version: first })
+  expect(details.getEntry('default/arena-1')).toEqual({
+    value: seal('default/arena-1', first ?? 0, '{}'),
+    version: first,
+  })
   expect(details.doesExist('default/arena-2')).toBe(false)
   expect(await create(writer, 'arena-2')).toBeGreaterThan(first ?? 0)
   expect(opened()).toBe(2)
@@ -56,7 +62,7 @@ test('a version is never used twice, even if its write failed', async () => {
     const version = await create(writer, `arena-${n}`).catch(() => undefined)
     if (version === undefined) continue
     expect(seen.has(version)).toBe(false)
-    expect(Number(writer.environment.about.get('versions'))).toBeGreaterThanOrEqual(version)
+    expect(readContents(writer.environment.root)?.lastVersion).toBe(version)
     seen.add(version)
   }
   expect(seen.size).toBe(13)
@@ -82,7 +88,11 @@ async function startWriter() {
     if (faults.diskFull) throw new Error('no space left')
     return reserve(...args)
   }
-  const writer = new GroupWriter({ environment, diskReserve, lastVersion: 0, reopen: () => Promise.resolve(openIt()) })
+  const contents = openContents(environment, environment.collections, 0)
+  if (!contents) throw new Error('the new store is damaged')
+  const newestVersion = new NewestVersion(directory)
+  const reopen = () => Promise.resolve(openIt())
+  const writer = new GroupWriter({ environment, diskReserve, newestVersion, contents, reopen })
   onTestFinished(() => writer.close())
   return { writer, faults, opened: () => opened }
 }

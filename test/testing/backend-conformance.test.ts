@@ -1,19 +1,21 @@
 /** A backend that breaks the contract in one way fails the case that tests it. */
 import { type Backend, FleetError, systemClock } from 'gamekeeper'
-import { memoryBackend } from 'gamekeeper/memory'
+import { memoryBackend, type MemoryBackend } from 'gamekeeper/memory'
 import {
   backendConformance,
   type BackendConformanceCase,
   type BackendConformanceOptions,
   type ConformanceCase,
 } from 'gamekeeper/testing'
-import { describe, expect, it } from 'vitest'
+import { describe, expect, it, vi } from 'vitest'
 
 /** The suite over a memory backend with one defect. */
 function suiteOver(breakIt: (backend: Backend) => Partial<Backend>): readonly ConformanceCase[] {
+  let opened: MemoryBackend | undefined
   return backendConformance({
-    timeoutMs: 100,
+    timeoutMs: 2_000,
     graceMs: 100,
+    programSignalled: ({ ref }) => vi.waitFor(() => expect(opened?.server(ref).isSignalled).toBe(true)),
     template: (program) => ({ program }),
     async open({ publicPorts = 50 }) {
       const good = memoryBackend({
@@ -25,6 +27,7 @@ function suiteOver(breakIt: (backend: Backend) => Partial<Backend>): readonly Co
           ...(template['program'] === 'ignores-terminate' && { ignoresTerminate: true }),
         }),
       })
+      opened = good
       // The instances that the defect leaves behind must still be listed for `tearDown`.
       const backend = { ...good, ...breakIt(good) }
       return { backend, reopen: async () => backend, cleanup: async () => {} }
@@ -47,6 +50,32 @@ const broken: readonly [
     'lists running instances only',
     'list: shows an exited instance until it is destroyed',
     (good) => ({ list: async () => (await good.list()).filter(({ phase }) => phase !== 'exited') }),
+  ],
+  [
+    'sends the termination signal only at the end of the grace period',
+    'destroy: sends the termination signal at once, and kills only after the whole grace period',
+    (good) => ({
+      async destroy(ref, uid, options) {
+        await new Promise<void>((resolve) => systemClock.after(options.graceMs, resolve))
+        await good.destroy(ref, uid, options)
+      },
+    }),
+  ],
+  [
+    'drops terminations when it closes',
+    'close: sends the termination signal to every instance that destroy was called for',
+    (good) => {
+      let isClosed = false
+      return {
+        async destroy(ref, uid, options) {
+          await new Promise<void>((resolve) => systemClock.after(1, resolve))
+          if (!isClosed || options.graceMs === 0) await good.destroy(ref, uid, options)
+        },
+        async close() {
+          isClosed = true
+        },
+      }
+    },
   ],
   [
     'reports exit code 1 for every failure',
@@ -160,6 +189,7 @@ describe('the backend conformance suite', () => {
 
   it('leaves out inapplicable cases, and rejects an unknown case or an empty reason', () => {
     const options = {
+      programSignalled: () => Promise.resolve(),
       template: () => ({}),
       open: () => Promise.reject(new Error('not opened')),
     }

@@ -2,7 +2,7 @@
 import { virtualClock } from 'gamekeeper/testing'
 import { describe, expect, it } from 'vitest'
 import { withTimeout } from '../../src/util/with-timeout.js'
-import { limiter } from '../../src/util/limiter.js'
+import { fairLimiter, limiter } from '../../src/util/limiter.js'
 
 function gate() {
   let open = () => {}
@@ -54,6 +54,79 @@ describe('a limiter', () => {
     const wave = () => Array.from({ length: 10 }, () => limited(task))
     await Promise.all([...wave(), Promise.resolve().then(() => Promise.all(wave())), ...wave()])
     expect([most, running]).toEqual([3, 0])
+  })
+})
+
+describe('a fair limiter', () => {
+  function started(maxConcurrent: number) {
+    const { settle } = virtualClock()
+    const limited = fairLimiter<string>(maxConcurrent)
+    const running: string[] = []
+    const most: number[] = []
+    const add = (group: string, name: string) => {
+      const { open, opened } = gate()
+      const done = limited(group, async () => {
+        running.push(name)
+        most.push(running.length)
+        await opened
+        running.splice(running.indexOf(name), 1)
+      })
+      return async () => {
+        open()
+        await done
+        await settle()
+      }
+    }
+    return { add, running, settle, most: () => Math.max(...most) }
+  }
+
+  it('lets a group start one task although another group holds every slot', async () => {
+    const { add, running, settle } = started(2)
+    for (const name of ['a1', 'a2', 'a3']) add('a', name)
+    add('b', 'b1')
+    add('b', 'b2')
+    add('c', 'c1')
+    await settle()
+    expect(running).toEqual(['a1', 'a2', 'b1', 'c1'])
+  })
+
+  it('starts the next task of a group when its only one has finished, although another group holds every slot', async () => {
+    const { add, running, settle } = started(2)
+    for (const name of ['a1', 'a2', 'a3']) add('a', name)
+    const finish = ['b1', 'b2', 'b3'].map((name) => add('b', name))
+    await settle()
+    await finish[0]?.()
+    expect(running).toEqual(['a1', 'a2', 'b2'])
+    await finish[1]?.()
+    expect(running).toEqual(['a1', 'a2', 'b3'])
+  })
+
+  it('lets waiting groups take turns', async () => {
+    const { add, running, settle } = started(3)
+    const finish = ['a1', 'a2', 'a3', 'a4', 'a5'].map((name) => add('a', name))
+    for (const name of ['b1', 'b2', 'b3']) add('b', name)
+    await settle()
+    expect(running).toEqual(['a1', 'a2', 'a3', 'b1'])
+    await finish[0]?.()
+    expect(running).toEqual(['a2', 'a3', 'b1'])
+    await finish[1]?.()
+    expect(running).toEqual(['a3', 'b1', 'a4'])
+    await finish[2]?.()
+    expect(running).toEqual(['b1', 'a4', 'b2'])
+  })
+
+  it('uses all its slots for one group while no other needs any', async () => {
+    const { add, running, settle } = started(3)
+    for (const name of ['a1', 'a2', 'a3', 'a4']) add('a', name)
+    await settle()
+    expect(running).toEqual(['a1', 'a2', 'a3'])
+  })
+
+  it('never runs more tasks than its limit and one for each further group', async () => {
+    const { add, most } = started(4)
+    const finish = Array.from({ length: 60 }, (_, n) => add(`group ${n % 5}`, `task ${n}`))
+    for (const one of finish) await one()
+    expect(most()).toBeLessThanOrEqual(8)
   })
 })
 

@@ -16,6 +16,11 @@ export interface ApiCall {
   readonly timeoutMs?: number
   /** Takes precedence over all queued calls without priority. */
   readonly priority?: boolean
+  /**
+   * Group of calls that may hang together, such as those for one build. A group can use only part of the concurrency, so
+   * that the others continue. Default: none.
+   */
+  readonly group?: string | undefined
   /** Bypasses the rate limiter and the connection limit; used for leases and watches. */
   readonly unlimited?: boolean
   /** Sends the write even if this host is not the leader. */

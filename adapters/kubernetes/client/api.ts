@@ -14,7 +14,8 @@ import { HttpExchange } from './http-exchange.js'
 import type { KubeConfigLike } from './kube-config.js'
 import { isKubeObject, type KubeObject } from './kube-objects.js'
 import { RateLimiter } from './rate-limiter.js'
-import { Transport } from './transport.js'
+import { Transport } from './connections/transport.js'
+import { WarmConnections } from './connections/warm-connections.js'
 import type { WriteFence } from './write-fence.js'
 
 export interface KubernetesApiOptions {
@@ -42,6 +43,7 @@ export class KubernetesApi {
   readonly #clock: Clock
   readonly #transport: Transport
   readonly #rateLimiter: RateLimiter
+  readonly #warmConnections: WarmConnections
   /** Cancels calls, streams and pauses when the client closes. */
   readonly #scope = new CancelScope()
   readonly #limits: CallLimits
@@ -56,6 +58,8 @@ export class KubernetesApi {
     this.#clock = clock
     this.#transport = new Transport(config, clock, connections)
     this.#rateLimiter = new RateLimiter(clock, { perSecond: requestsPerSecond, maxConcurrent: connections })
+    const use = (count: number) => this.#useConnections(count)
+    this.#warmConnections = new WarmConnections({ clock, limit: connections, use })
     this.server = this.#transport.server
     const shared = { scope: this.#scope, server: this.server }
     this.#limits = new CallLimits({ ...shared, clock, timeoutMs: callTimeoutMs })
@@ -67,6 +71,11 @@ export class KubernetesApi {
     return this.#scope.closed
   }
 
+  /** How long no call with priority has been running or waiting, in ms. */
+  get priorityPauseMs(): number {
+    return this.#rateLimiter.priorityPauseMs
+  }
+
   /**
    * Resolves with the response's JSON. Rejects with a FleetError; `statusOf` and `reasonOf` return the API server's status
    * and reason for it.
@@ -76,12 +85,14 @@ export class KubernetesApi {
     throwIfAborted(call.signal)
     const endsAt = this.#clock.elapsed() + this.#limits.timeoutMs(call)
     for (;;) {
-      if (!call.unlimited && !this.#rateLimiter.tryStart(call.priority === true)) await this.#queue(call, endsAt)
+      if (!call.unlimited && !this.#rateLimiter.tryStart(call)) await this.#queue(call, endsAt)
       let outcome: Outcome
+      if (call.priority) this.#warmConnections.started()
       try {
         outcome = await this.#exchange(call, endsAt)
       } finally {
-        if (!call.unlimited) this.#rateLimiter.done()
+        if (!call.unlimited) this.#rateLimiter.done(call)
+        if (call.priority) this.#warmConnections.ended()
       }
       if ('json' in outcome) return outcome.json
       // Other calls can use the slot during the pause.
@@ -128,6 +139,7 @@ export class KubernetesApi {
 
   /** Rejects every call in progress and ends every stream. */
   close(): void {
+    this.#warmConnections.close()
     this.#scope.close()
     this.#transport.close()
   }
@@ -145,7 +157,7 @@ export class KubernetesApi {
         dequeue()
         reject(error)
       })
-      dequeue = this.#rateLimiter.enqueue(call.priority === true, () => settle(resolve))
+      dequeue = this.#rateLimiter.enqueue(call, () => settle(resolve))
     })
   }
 
@@ -177,6 +189,17 @@ export class KubernetesApi {
     }
   }
 
+  /** The version can be read without any rights, and any response keeps a connection open. */
+  async #useConnections(count: number): Promise<void> {
+    const call: ApiCall = { what: 'keep connections open', method: 'GET', path: '/version', timeoutMs: warmTimeoutMs }
+    try {
+      const endpoint = await this.#transport.endpoint()
+      await Promise.allSettled(Array.from({ length: count }, () => this.#http.send(call, endpoint, warmTimeoutMs)))
+    } catch {
+      // Without credentials, the next call reports the failure.
+    }
+  }
+
   #parse(call: ApiCall, text: string): unknown {
     try {
       return text === '' ? undefined : JSON.parse(text)
@@ -190,6 +213,8 @@ export class KubernetesApi {
     return new FleetError('unavailable', message, { cause })
   }
 }
+
+const warmTimeoutMs = 5_000
 
 /** A large list takes a long time to serialize and transfer. */
 const listTimeoutMs = 60_000

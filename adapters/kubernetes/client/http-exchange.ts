@@ -8,7 +8,7 @@ import type { CancelScope } from '../../shared/cancel-scope.js'
 import type { ApiCall, ApiResponse, ApiStream } from './api-call.js'
 import { unreachable } from './api-errors.js'
 import type { CallLimits } from './call-limits.js'
-import type { Endpoint } from './transport.js'
+import type { Endpoint } from './connections/transport.js'
 import type { WriteFence } from './write-fence.js'
 
 export interface HttpExchangeDependencies {

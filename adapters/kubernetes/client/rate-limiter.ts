@@ -1,6 +1,6 @@
 /**
- * Limits calls per second and concurrent calls. Calls start in order of arrival, except that priority calls start before all
- * others and have some of the concurrency reserved for them.
+ * Limits calls per second and concurrent calls. Calls start in order of arrival, with two exceptions: priority calls go first
+ * and have part of the concurrency reserved for them, and one group of hanging calls cannot use up the concurrency.
  */
 import type { Clock } from '../../../src/contracts/clock.js'
 
@@ -9,55 +9,108 @@ export interface RateLimits {
   readonly maxConcurrent: number
 }
 
+/** The fields of an `ApiCall` that determine when it starts. */
+export interface LimitedCall {
+  readonly priority?: boolean
+  /** Ignored if the call has priority. */
+  readonly group?: string | undefined
+}
+
+interface Waiting {
+  readonly call: LimitedCall
+  readonly arrival: number
+  readonly start: () => void
+}
+
 /** Share of `maxConcurrent` reserved for calls with priority. */
 const reservedShare = 1 / 8
+/** Share of the rest reserved for calls without a group. */
+const ungroupedShare = 1 / 4
 
 export class RateLimiter {
   readonly #clock: Clock
   readonly #limits: RateLimits
+  readonly #normalLimit: number
+  readonly #groupedLimit: number
   /** Token bucket: the number of calls that may start now, limited to one second's worth. */
   #tokens: number
   #refilledAt: number
   #running = 0
+  #priorityRunning = 0
+  #priorityEndedAt = -Infinity
+  #groupedRunning = 0
+  /** Number of running calls by group; contains no zeros. */
+  readonly #runningByGroup = new Map<string, number>()
   #isScheduled = false
-  readonly #priorityQueue = new Set<() => void>()
-  readonly #queue = new Set<() => void>()
+  #arrivals = 0
+  readonly #priorityQueue = new Set<Waiting>()
+  /** Waiting calls without priority, by group; contains no empty queues. */
+  readonly #queues = new Map<string | undefined, Set<Waiting>>()
 
   constructor(clock: Clock, limits: RateLimits) {
     this.#clock = clock
     this.#limits = limits
+    this.#normalLimit = shareOf(limits.maxConcurrent, 1 - reservedShare)
+    this.#groupedLimit = shareOf(this.#normalLimit, 1 - ungroupedShare)
     this.#tokens = limits.perSecond
     this.#refilledAt = clock.elapsed()
   }
 
   /** Returns true if the call may start immediately; the caller must then call `done` when it ends. */
-  tryStart(priority: boolean): boolean {
-    return this.#priorityQueue.size === 0 && (priority || this.#queue.size === 0) && this.#start(priority)
+  tryStart(call: LimitedCall): boolean {
+    // Calls that wait only for a token must not be overtaken.
+    if (this.#priorityQueue.size > 0 || (!call.priority && this.#nextWaiting())) return false
+    return this.#start(call)
   }
 
   /**
    * Calls `start` once the call may start; the caller must call `done` when it ends. The returned function removes the call
    * from the queue.
    */
-  enqueue(priority: boolean, start: () => void): () => void {
-    const queue = priority ? this.#priorityQueue : this.#queue
-    queue.add(start)
+  enqueue(call: LimitedCall, start: () => void): () => void {
+    const waiting = { call, arrival: ++this.#arrivals, start }
+    const queue = call.priority ? this.#priorityQueue : (this.#queues.get(call.group) ?? new Set())
+    queue.add(waiting)
+    if (!call.priority) this.#queues.set(call.group, queue)
     this.#startQueued()
-    return () => queue.delete(start)
+    return () => this.#dequeue(waiting)
   }
 
-  done(): void {
-    this.#running--
-    if (this.#queue.size + this.#priorityQueue.size > 0) this.#startQueued()
+  /** Call when a call has ended. */
+  done(call: LimitedCall): void {
+    this.#count(call, -1)
+    if (this.#queues.size + this.#priorityQueue.size > 0) this.#startQueued()
   }
 
-  #hasCapacity(priority: boolean): boolean {
-    const { maxConcurrent } = this.#limits
-    return this.#running < (priority ? maxConcurrent : maxConcurrent - Math.floor(maxConcurrent * reservedShare))
+  /** How long no call with priority has been running or waiting, in ms. */
+  get priorityPauseMs(): number {
+    if (this.#priorityRunning + this.#priorityQueue.size > 0) return 0
+    return this.#clock.elapsed() - this.#priorityEndedAt
   }
 
-  #start(priority: boolean): boolean {
-    if (!this.#hasCapacity(priority)) return false
+  #count({ priority, group }: LimitedCall, change: 1 | -1): void {
+    this.#running += change
+    if (priority) {
+      this.#priorityRunning += change
+      this.#priorityEndedAt = this.#clock.elapsed()
+    }
+    if (priority || group === undefined) return
+    this.#groupedRunning += change
+    const running = (this.#runningByGroup.get(group) ?? 0) + change
+    if (running > 0) this.#runningByGroup.set(group, running)
+    else this.#runningByGroup.delete(group)
+  }
+
+  #hasCapacity({ priority, group }: LimitedCall): boolean {
+    if (priority) return this.#running < this.#limits.maxConcurrent
+    if (this.#running >= this.#normalLimit) return false
+    if (group === undefined) return true
+    // A group gets at most half of what the other groups leave, so a few groups of hanging calls cannot use up everything.
+    return (this.#runningByGroup.get(group) ?? 0) < this.#groupedLimit - this.#groupedRunning
+  }
+
+  #start(call: LimitedCall): boolean {
+    if (!this.#hasCapacity(call)) return false
     const { perSecond } = this.#limits
     if (this.#tokens < 1) {
       const now = this.#clock.elapsed()
@@ -66,17 +119,18 @@ export class RateLimiter {
       if (this.#tokens < 1) return false
     }
     this.#tokens--
-    this.#running++
+    this.#count(call, 1)
     return true
   }
 
   #startQueued(): void {
-    this.#startFrom(this.#priorityQueue, true)
-    if (this.#priorityQueue.size === 0) this.#startFrom(this.#queue, false)
-    const waitsForToken =
-      (this.#priorityQueue.size > 0 && this.#hasCapacity(true)) || (this.#queue.size > 0 && this.#hasCapacity(false))
-    // If the call is waiting for capacity instead, `done` starts it.
-    if (!waitsForToken || this.#isScheduled) return
+    let next = this.#nextWaiting()
+    for (; next && this.#start(next.call); next = this.#nextWaiting()) {
+      this.#dequeue(next)
+      next.start()
+    }
+    // If calls are waiting for capacity instead of a token, `done` starts them.
+    if (!next || this.#isScheduled) return
     this.#isScheduled = true
     this.#clock.after(Math.max(1, ((1 - this.#tokens) / this.#limits.perSecond) * 1_000), () => {
       this.#isScheduled = false
@@ -84,11 +138,27 @@ export class RateLimiter {
     })
   }
 
-  #startFrom(queue: Set<() => void>, priority: boolean): void {
-    for (const start of queue) {
-      if (!this.#start(priority)) return
-      queue.delete(start)
-      start()
+  /** The call to start next, or undefined if none has the capacity. */
+  #nextWaiting(): Waiting | undefined {
+    const [urgent] = this.#priorityQueue
+    if (urgent) return this.#hasCapacity(urgent.call) ? urgent : undefined
+    let next: Waiting | undefined
+    for (const [first] of this.#queues.values()) {
+      const isEarlier = first && (!next || first.arrival < next.arrival)
+      if (isEarlier && this.#hasCapacity(first.call)) next = first
     }
+    return next
   }
+
+  #dequeue(waiting: Waiting): void {
+    const { priority, group } = waiting.call
+    if (priority) return void this.#priorityQueue.delete(waiting)
+    const queue = this.#queues.get(group)
+    queue?.delete(waiting)
+    if (queue?.size === 0) this.#queues.delete(group)
+  }
+}
+
+function shareOf(limit: number, share: number): number {
+  return Math.max(1, Math.ceil(limit * share))
 }

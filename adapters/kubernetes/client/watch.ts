@@ -28,7 +28,7 @@ export interface WatchOptions {
 
 export interface WatchListener {
   /**
-   * Receives all objects at this revision; any other object is deleted. Called at the start, and whenever changes may have
+   * Receives all objects at this revision; objects missing from it no longer exist. Called at the start, and whenever changes may have
    * been missed.
    */
   listed(objects: readonly KubeObject[], revision: string): void

@@ -3,16 +3,19 @@
  * never by other hosts' clocks. A leader that cannot renew its lease in time stops leading.
  */
 import type { ElectionListener } from '../../../src/contracts/elector.js'
+import { messageOf } from '../../../src/contracts/errors.js'
+import { pauseMs } from '../../../src/rules/lifecycle/backoff.js'
 import { randomFraction } from '../client/jitter.js'
 import { type TimePoint, WriteFence } from '../client/write-fence.js'
 import { observe, type ObservedLease } from './lease.js'
 import { OwnLease, type OwnLeaseDependencies } from './own-lease.js'
+import { watchForRelease } from './release-watch.js'
 import { type Rival, RivalLeases } from './rival-leases.js'
 
 export interface CandidateDependencies extends OwnLeaseDependencies {
   /** Allows writes only while this host holds the lease. */
   readonly fence?: WriteFence
-  /** Resolves to true if an object exists that only a leader creates: a leader has run before. Default: false. */
+  /** Resolves to true if an object exists that only a leader creates, so a leader has run before. Default: false. */
   readonly hasRun?: (signal: AbortSignal) => Promise<boolean>
 }
 
@@ -35,6 +38,13 @@ export class Candidate {
   /** Cancels the timer that ends leadership. */
   #cancelDeadline = () => {}
   #running: Promise<void> | undefined
+  /** Ends the current pause. */
+  #wake = () => {}
+  #stopWatch: (() => void) | undefined
+  /** Number of attempts that failed in a row. */
+  #failures = 0
+  /** The last failure that was logged. */
+  #logged = { message: '', at: -Infinity }
 
   constructor(deps: CandidateDependencies, listener: ElectionListener) {
     this.#deps = deps
@@ -51,34 +61,75 @@ export class Candidate {
 
   async resign(): Promise<void> {
     this.#aborter.abort()
+    this.#wake()
     const led = this.#leads
     this.#leads = false
     this.#fence.close()
     this.#cancelDeadline()
+    this.#unwatch()
     await this.#running
     if (led) await this.#lease.release()
   }
 
   async #run(): Promise<void> {
-    const { api, clock, leaseMs, logger } = this.#deps
+    const { api } = this.#deps
     const { signal } = this.#aborter
     while (!signal.aborted && !api.closed) {
+      // Set before the check, so that a release during the check is not missed.
+      const waker = new AbortController()
+      this.#wake = () => waker.abort()
       try {
         await this.#checkLease()
+        this.#failures = 0
       } catch (error) {
         if (signal.aborted) return
-        logger.warn({ err: error }, this.#leads ? 'cannot renew the leader lease' : 'cannot acquire the leader lease')
+        this.#failures++
+        this.#warn(error)
         // A caller may be awaiting the first result, so report that this host is not the leader.
         if (!this.#hasNotified) this.#lose(undefined)
       }
-      // A leader makes at least three attempts per lease; jitter spreads out the other hosts' attempts.
-      const pauseMs = this.#leads ? leaseMs / 4 : (leaseMs / 5) * (0.8 + 0.4 * randomFraction(clock))
-      await api.pause(Math.min(pauseMs, this.#msUntilFree()), signal)
+      if (signal.aborted) return
+      await api.pause(this.#pauseMs(), waker.signal)
     }
+  }
+
+  /** A host that does not lead watches the Lease. */
+  #watch(): void {
+    this.#stopWatch ??= watchForRelease(this.#deps, () => this.#wake())
+  }
+
+  #unwatch(): void {
+    this.#stopWatch?.()
+    this.#stopWatch = undefined
+  }
+
+  /**
+   * A leader makes at least three attempts per lease, even if they fail. The others attempt to take the lease when it ends,
+   * and back off if that fails. Jitter spreads out their attempts.
+   */
+  #pauseMs(): number {
+    const { clock, leaseMs } = this.#deps
+    if (this.#leads) return leaseMs / 4
+    const jitter = 0.8 + 0.4 * randomFraction(clock)
+    if (this.#failures > 0) return pauseMs(this.#failures, { initialMs: leaseMs / 20, maxMs: leaseMs }) * jitter
+    return Math.min((leaseMs / 5) * jitter, this.#msUntilFree())
+  }
+
+  /** Logs a failure when its cause changes, and once a minute. */
+  #warn(error: unknown): void {
+    const { clock, logger } = this.#deps
+    const message = this.#leads ? 'cannot renew the leader lease' : 'cannot acquire the leader lease'
+    const cause = `${message}: ${messageOf(error)}`
+    if (cause === this.#logged.message && clock.elapsed() < this.#logged.at + logMs) return
+    this.#logged = { message: cause, at: clock.elapsed() }
+    logger.warn({ err: error, failures: this.#failures }, message)
   }
 
   async #checkLease(): Promise<void> {
     const { clock, identity, leaseMs } = this.#deps
+    // One conditional write renews the lease. The Lease is read if that fails, for example because someone edited it.
+    const isHeld = this.#leads && this.#observed?.holder === identity
+    if (isHeld && this.#failures === 0 && (await this.#renew(this.#observed))) return
     const lease = await this.#lease.read(this.#aborter.signal)
     this.#rival = undefined
     if (lease === undefined) return this.#createMissing()
@@ -168,6 +219,7 @@ export class Candidate {
     if (remainingMs <= 0) return lose()
     this.#cancelDeadline = clock.after(remainingMs, lose)
     this.#fence.open(start, safeMs, lose)
+    this.#unwatch()
     if (this.#leads) return
     this.#leads = true
     this.#hasNotified = true
@@ -183,6 +235,7 @@ export class Candidate {
     this.#notifiedLeader = leader
     this.#fence.close()
     this.#cancelDeadline()
+    this.#watch()
     this.#listener.lost(leader)
   }
 
@@ -208,3 +261,6 @@ function otherHost(holder: string, identity: string): string | undefined {
  * A leader stops at this share of its lease, because its clock may run slower than those of the hosts waiting to take over.
  */
 const safeShare = 0.9
+
+/** A failure that persists is logged this often. */
+const logMs = 60_000

@@ -21,7 +21,7 @@ export interface ObservedLease {
   readonly leaseMs: number
   /** The `renewTime` written by the holder; manual edits normally leave it unchanged. */
   readonly renewTime: string
-  /** Whether its holder released it, having already stopped leading. */
+  /** Whether its holder has released it. */
   readonly isReleased: boolean
 }
 
@@ -46,8 +46,15 @@ export function observe(
     ...{ holder, revision, at, renewTime },
     transitions: numberAt(spec, 'leaseTransitions') ?? 0,
     leaseMs: before?.renewTime === renewTime ? Math.max(before.leaseMs, ownMs) : ownMs,
-    isReleased: holder === '' && seconds === releasedSeconds,
+    isReleased: isReleased(lease),
   }
+}
+
+/** Whether the holder has released the Lease, having already stopped leading. */
+export function isReleased(lease: KubeObject): boolean {
+  const spec = fieldsAt(lease, 'spec')
+  const holder = textAt(spec, 'holderIdentity') ?? ''
+  return holder === '' && numberAt(spec, 'leaseDurationSeconds') === releasedSeconds
 }
 
 /** Name of the fleet's Lease; the same on all of its hosts. */

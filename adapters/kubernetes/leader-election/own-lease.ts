@@ -57,7 +57,7 @@ export class OwnLease {
     }
   }
 
-  /** Takes or renews the Lease by compare-and-swap. Returns undefined if another host wrote it first. */
+  /** Takes or renews the Lease by compare-and-swap. Returns undefined if it was written or deleted meanwhile. */
   async write(observed: ObservedLease | undefined, signal: AbortSignal): Promise<KubeObject | undefined> {
     const { api, clock, namespace, name, identity, leaseMs } = this.#deps
     const now = new Date(clock.now()).toISOString().replace('Z', '000Z')
@@ -81,7 +81,8 @@ export class OwnLease {
         signal,
       })
     } catch (error) {
-      if (FleetError.is(error, 'conflict')) return undefined
+      const isDeleted = observed !== undefined && FleetError.is(error, 'not-found')
+      if (isDeleted || FleetError.is(error, 'conflict')) return undefined
       throw error
     }
   }

@@ -11,8 +11,8 @@ export interface NodeCacheDependencies {
   readonly api: KubernetesApi
   readonly clock: Clock
   readonly logger: Logger
-  /** Called when the node's address or readiness has changed. */
-  readonly onChange: (name: string) => void
+  /** Called when the node's address or readiness has changed, or when it was cordoned or uncordoned. */
+  readonly onChange: (name: string, node: Node | undefined) => void
 }
 
 export class NodeCache {
@@ -59,8 +59,13 @@ export class NodeCache {
     const before = this.#nodes.get(name)
     if (node) this.#nodes.set(name, node)
     else this.#nodes.delete(name)
-    // Nodes change constantly, but pods depend only on their node's address and readiness.
-    const isSame = before && node && nodeAddress(before) === nodeAddress(node) && isReady(before) === isReady(node)
-    if (!isSame && (before || node)) this.#deps.onChange(name)
+    // Nodes change constantly, but only a few of their fields matter.
+    const isUnchanged = before && node && isSame(before, node)
+    if (!isUnchanged && (before || node)) this.#deps.onChange(name, node)
   }
+}
+
+function isSame(a: Node, b: Node): boolean {
+  const isSameCordon = (a.spec?.unschedulable === true) === (b.spec?.unschedulable === true)
+  return isSameCordon && nodeAddress(a) === nodeAddress(b) && isReady(a) === isReady(b)
 }

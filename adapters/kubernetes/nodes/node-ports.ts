@@ -8,6 +8,7 @@ import type { Clock } from '../../../src/contracts/clock.js'
 import type { FleetError } from '../../../src/contracts/errors.js'
 import type { PortRange } from '../../../src/rules/model/ports.js'
 import { ForeignPorts, PortRotation, portsExhausted } from '../../shared/port-rotation.js'
+import { AvoidedPorts } from './avoided-ports.js'
 
 export interface HeldPort {
   readonly port: number
@@ -17,16 +18,25 @@ export interface HeldPort {
 
 type PortsByNode = ReadonlyMap<string | undefined, ReadonlySet<number>>
 
+/** A refused port may have become free again after this time. */
+const refusedMs = 10 * 60_000
+
 /** Keeps no list of held ports: they are derived from the pods each time, so none can leak. */
 export class NodePorts {
   readonly #rotation: PortRotation
   readonly #held: () => Iterable<HeldPort>
   readonly #foreign: ForeignPorts
+  /** Ports that could not be opened on a node. */
+  readonly #refused: AvoidedPorts
+  /** Ports of pods that never started on a node, for an unknown reason. */
+  readonly #suspected: AvoidedPorts
 
   constructor(range: PortRange, clock: Clock, held: () => Iterable<HeldPort>) {
     this.#rotation = new PortRotation(range)
     this.#held = held
     this.#foreign = new ForeignPorts(clock)
+    this.#refused = new AvoidedPorts(clock, refusedMs)
+    this.#suspected = new AvoidedPorts(clock, refusedMs)
   }
 
   /**
@@ -35,16 +45,15 @@ export class NodePorts {
    */
   take(count: number, nodes: readonly string[], fixed: readonly number[] = []): readonly number[] {
     if (count === 0) return []
-    const foreign = this.#foreign.current()
     const byNode = new Map<string | undefined, Set<number>>()
-    const all = new Set([...foreign, ...fixed])
+    const all = new Set([...this.#foreign.current(), ...this.#refused.all(), ...this.#suspected.all(), ...fixed])
     for (const { port, node } of this.#held()) {
       all.add(port)
       const own = byNode.get(node)
       if (own) own.add(port)
       else byNode.set(node, new Set([port]))
     }
-    const taken = this.#rotation.take(count, all) ?? this.#takeOnOneOf(nodes, count, byNode, [fixed, foreign])
+    const taken = this.#rotation.take(count, all) ?? this.#takeOnOneOf(nodes, count, byNode, fixed)
     if (!taken) throw this.#exhausted(count, nodes, byNode)
     return taken
   }
@@ -52,6 +61,21 @@ export class NodePorts {
   /** Records that pods outside the fleet use these ports on every node to which the pod could be scheduled. */
   markForeign(ports: readonly number[]): void {
     this.#foreign.mark(ports)
+  }
+
+  /** Records that another program on the node holds these ports. They are not used on that node for ten minutes. */
+  refuse(node: string, ports: readonly number[]): void {
+    this.#refused.mark(node, ports)
+  }
+
+  /** Records that these ports may be in use on the node. For ten minutes they are used there only if no others are left. */
+  suspect(node: string, ports: readonly number[]): void {
+    this.#suspected.mark(node, ports)
+  }
+
+  /** The nodes on which one of these ports is refused. The scheduler does not know of them. */
+  refusingNodes(ports: readonly number[]): readonly string[] {
+    return this.#refused.nodesOf(ports)
   }
 
   /**
@@ -62,29 +86,32 @@ export class NodePorts {
     nodes: readonly string[],
     count: number,
     byNode: PortsByNode,
-    [fixed, foreign]: readonly [fixed: readonly number[], foreign: ReadonlySet<number>],
+    fixed: readonly number[],
   ): readonly number[] | undefined {
-    const heldOn = (node: string) => byNode.get(node) ?? new Set<number>()
+    const unusableOn = (node: string) => new Set([...(byNode.get(node) ?? []), ...this.#refused.on(node)])
     const unscheduled = byNode.get(undefined) ?? []
-    for (const node of nodes.toSorted((a, b) => heldOn(a).size - heldOn(b).size)) {
-      const own = [...heldOn(node), ...unscheduled, ...fixed]
-      // As a last resort, include ports that pods outside the fleet used within the last minute.
+    const candidates = nodes.map((node) => ({ node, unusable: unusableOn(node) }))
+    for (const { node, unusable } of candidates.toSorted((a, b) => a.unusable.size - b.unusable.size)) {
+      const own = [...unusable, ...unscheduled, ...fixed]
+      const doubtful = [...this.#foreign.current(), ...this.#suspected.on(node)]
+      // As a last resort, include ports that may be in use outside the fleet.
       const taken =
-        this.#rotation.take(count, new Set([...own, ...foreign])) ?? this.#rotation.take(count, new Set(own))
+        this.#rotation.take(count, new Set([...own, ...doubtful])) ?? this.#rotation.take(count, new Set(own))
       if (taken) return taken
     }
     return undefined
   }
 
   #exhausted(count: number, nodes: readonly string[], byNode: PortsByNode): FleetError {
-    const unscheduled = byNode.get(undefined)?.size ?? 0
+    const usageOf = (node: string) => {
+      const refused = this.#refused.on(node).size
+      return `${byNode.get(node)?.size ?? 0} in use on ${node}${refused > 0 ? ` and ${refused} held there by other programs` : ''}`
+    }
     const usage =
       nodes.length === 0
         ? 'no node accepts its pod, and every port is in use on some node'
-        : nodes
-            .slice(0, 5)
-            .map((node) => `${byNode.get(node)?.size ?? 0} in use on ${node}`)
-            .join(', ')
+        : nodes.slice(0, 5).map(usageOf).join(', ')
+    const unscheduled = byNode.get(undefined)?.size ?? 0
     const reserved = unscheduled > 0 ? `, ${unscheduled} reserved by unscheduled pods` : ''
     return portsExhausted(this.#rotation.range, count, usage + reserved)
   }

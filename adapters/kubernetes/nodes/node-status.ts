@@ -14,6 +14,20 @@ export function internalAddress(node: Node): string | undefined {
   return addressOfType(node, 'InternalIP')
 }
 
+/** The node's location according to its cloud provider: region and public DNS name. */
+export function nodePlatform(node: Node): { readonly region?: string; readonly fullyQualifiedDomainName?: string } {
+  const labels = node.metadata?.labels
+  const region = regionLabels.map((name) => labels?.[name]).find(Boolean)
+  const domainName = addressOfType(node, 'ExternalDNS')
+  return {
+    ...(region !== undefined && { region }),
+    ...(domainName !== undefined && { fullyQualifiedDomainName: domainName }),
+  }
+}
+
+/** The second is used in clusters created before Kubernetes 1.17. */
+const regionLabels = ['topology.kubernetes.io/region', 'failure-domain.beta.kubernetes.io/region']
+
 /** Prefers IPv4: the API and the game SDKs only have a field for an IPv4 address. */
 function addressOfType({ status }: Node, wanted: string): string | undefined {
   const found = status?.addresses?.flatMap(({ type, address }) => (type === wanted && address ? [address] : []))

@@ -1,4 +1,4 @@
-/** Callers that wait until a pod is deleted. Each one checks again when woken and when its wait time is over. */
+/** Callers that wait until a pod is deleted. Each one checks again when woken and when its timeout expires. */
 import type { Clock } from '../../../src/contracts/clock.js'
 
 export class DeletionWaiters {

@@ -26,6 +26,18 @@ export function mentionsHostPorts(schedulerMessage: string): boolean {
   return schedulerMessage.includes(noFreePorts)
 }
 
+/** Whether an event says that another program holds a port or an address of the pod. */
+export function mentionsTakenPort(event: string): boolean {
+  return /port is already allocated|address already in use|ports are not available|cannot open hostport/i.test(event)
+}
+
+/** The public ports that, according to an event of the pod, another program on its node holds. */
+export function refusedPortsIn(event: string, { ports }: Identity): readonly number[] {
+  if (!mentionsTakenPort(event)) return []
+  const isNamed = (port: number) => new RegExp(`(?<![-\\w.])${port}(?!\\w)`).test(event)
+  return ports.map((port) => port.public).filter(isNamed)
+}
+
 /** Text in the scheduler's message. */
 const noFreePorts = "didn't have free ports"
 

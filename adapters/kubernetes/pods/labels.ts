@@ -1,10 +1,12 @@
 /** The labels and annotations that identify a pod as a server of the fleet. Pure. */
 import { isDeepStrictEqual } from 'node:util'
 import type { RecordedInstance } from '../../../src/contracts/backend.js'
-import type { PortPair, Ref } from '../../../src/rules/model/resources.js'
+import { readInstanceNumber } from '../../../src/rules/game/instance-number.js'
+import { keyOf, type PortPair, type Ref } from '../../../src/rules/model/resources.js'
 import { formatPortPairs, parsePortPairs } from '../../shared/port-pairs.js'
 import type { KubeObject, OwnerReference } from '../client/kube-objects.js'
 import { type Pod, podIn } from './pod-objects.js'
+import type { PodSnapshot } from './pod-snapshot.js'
 
 export interface Identity {
   readonly ref: Ref
@@ -14,6 +16,8 @@ export interface Identity {
   readonly container: string
   /** In the same order as `portsToExpose`. */
   readonly ports: readonly PortPair[]
+  /** The server's number on its node. Missing until the pod is scheduled. */
+  readonly instanceNumber?: number
 }
 
 /** Label keys are prefixed with the API group, so that fleets with different groups do not see each other's pods. */
@@ -22,6 +26,7 @@ export interface Names {
   readonly server: string
   readonly uid: string
   readonly ports: string
+  readonly instanceNumber: string
   /** Label set to `true` when players may be connected; PodDisruptionBudgets select it. */
   readonly active: string
   /** Label set to `true` on the leader's own pod; Services select it. */
@@ -34,6 +39,7 @@ export function namesOf(group: string): Names {
     server: `${group}/server`,
     uid: `${group}/uid`,
     ports: `${group}/ports`,
+    instanceNumber: `${group}/instance-number`,
     active: `${group}/active`,
     leader: `${group}/leader`,
   }
@@ -49,8 +55,29 @@ export function labelsOf(names: Names, build: string, { ref, uid }: Identity): R
   return { [names.build]: build, [names.server]: ref.name, [names.uid]: uid }
 }
 
-export function annotationsOf(names: Names, { ports, container }: Identity): Readonly<Record<string, string>> {
-  return { [names.ports]: formatPortPairs(ports), [containerAnnotation]: container }
+/** Identifies the pod's build: the group of the API calls that change the pod. */
+export function buildKeyOf(names: Names, { identity, pod }: PodSnapshot): string {
+  return keyOf({ namespace: identity.ref.namespace, name: pod.metadata?.labels?.[names.build] ?? '' })
+}
+
+export function annotationsOf(names: Names, identity: Identity): Readonly<Record<string, string>> {
+  const { ports, container, instanceNumber } = identity
+  return {
+    [names.ports]: formatPortPairs(ports),
+    [containerAnnotation]: container,
+    ...(instanceNumber !== undefined && instanceNumberAnnotation(names, instanceNumber)),
+  }
+}
+
+export function instanceNumberAnnotation(names: Names, number: number): Readonly<Record<string, string>> {
+  return { [names.instanceNumber]: String(number) }
+}
+
+/** Adds the pod's number to its identity, unless the identity already contains one: a pod keeps its number. */
+export function withInstanceNumber(names: Names, identity: Identity, { metadata }: Pod): Identity {
+  if (identity.instanceNumber !== undefined) return identity
+  const instanceNumber = readInstanceNumber(metadata?.annotations?.[names.instanceNumber])
+  return instanceNumber === undefined ? identity : { ...identity, instanceNumber }
 }
 
 /** Returns undefined if the pod does not belong to this fleet. */
@@ -59,7 +86,8 @@ export function identityOf(names: Names, { metadata = {}, spec }: Pod): Identity
   const uid = labels[names.uid]
   const ports = parsePortPairs(annotations[names.ports] ?? '')
   if (name === undefined || namespace === undefined || uid === undefined || !ports) return undefined
-  return { ref: { namespace, name }, uid, container: containerOf(annotations, spec), ports }
+  const identity = { ref: { namespace, name }, uid, container: containerOf(annotations, spec), ports }
+  return withInstanceNumber(names, identity, { metadata })
 }
 
 /**

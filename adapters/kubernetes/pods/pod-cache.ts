@@ -13,7 +13,7 @@ import { isReady, nodeAddress } from '../nodes/node-status.js'
 import { DeletionWaiters } from './deletion-waiters.js'
 import { FollowedPods, type PodSink } from './followed-pods.js'
 import { LabelRepair } from './label-repair.js'
-import { type Identity, identityOf, missingLabelsOf, type Names } from './labels.js'
+import { type Identity, identityOf, missingLabelsOf, type Names, withInstanceNumber } from './labels.js'
 import type { StartProblems } from './pending-reason.js'
 import { type Pod, podIn } from './pod-objects.js'
 import type { PodSnapshot } from './pod-snapshot.js'
@@ -33,6 +33,8 @@ export interface PodCacheDependencies {
   /** Called when a pod is new, or when its instance or node has changed. */
   readonly onChange: (snapshot: PodSnapshot, before: PodSnapshot | undefined) => void
   readonly onGone: (snapshot: PodSnapshot) => void
+  /** Called when a node's address, readiness or cordon has changed, or with undefined when it was deleted. */
+  readonly onNodeChange?: (name: string, node: Node | undefined) => void
 }
 
 export class PodCache {
@@ -50,7 +52,7 @@ export class PodCache {
     this.#deps = deps
     const { api, clock, logger, names } = deps
     this.#deletions = new DeletionWaiters(clock)
-    this.#nodes = new NodeCache({ api, clock, logger, onChange: (node) => this.#nodeChanged(node) })
+    this.#nodes = new NodeCache({ api, clock, logger, onChange: (name, node) => this.#nodeChanged(name, node) })
     this.#labelRepair = new LabelRepair({ api, logger, names, pods: this })
   }
 
@@ -135,6 +137,10 @@ export class PodCache {
     if (snapshot) this.#store(snapshot)
   }
 
+  snapshots(): Iterable<PodSnapshot> {
+    return this.#snapshots.values()
+  }
+
   *heldPorts(): Generator<HeldPort> {
     for (const { identity, pod } of this.#snapshots.values()) {
       for (const port of identity.ports) yield { port: port.public, node: pod.spec?.nodeName }
@@ -155,17 +161,21 @@ export class PodCache {
   }
 
   /** The address that players connect to, or undefined if it is not known yet. */
-  addressOf({ spec, status }: Pod): string | undefined {
-    if (spec?.nodeName === undefined) return undefined
-    const node = this.#nodes.get(spec.nodeName)
-    return this.#deps.publicAddress ?? (node && nodeAddress(node)) ?? status?.hostIP
+  addressOf(pod: Pod): string | undefined {
+    if (pod.spec?.nodeName === undefined) return undefined
+    const node = this.nodeOf(pod)
+    return this.#deps.publicAddress ?? (node && nodeAddress(node)) ?? pod.status?.hostIP
+  }
+
+  /** The node that the pod is scheduled to, or undefined if it is not known. */
+  nodeOf({ spec }: Pod): Node | undefined {
+    return spec?.nodeName === undefined ? undefined : this.#nodes.get(spec.nodeName)
   }
 
   /** Returns false if the pod's node is deleted or not ready: then no kubelet can stop the pod. */
   isNodeReady({ pod }: PodSnapshot): boolean {
-    const name = pod.spec?.nodeName
-    if (name === undefined) return true
-    const node = this.#nodes.get(name)
+    if (pod.spec?.nodeName === undefined) return true
+    const node = this.nodeOf(pod)
     return node !== undefined && isReady(node)
   }
 
@@ -186,9 +196,10 @@ export class PodCache {
     }
   }
 
-  #nodeChanged(node: string): void {
+  #nodeChanged(name: string, node: Node | undefined): void {
+    this.#deps.onNodeChange?.(name, node)
     for (const snapshot of this.#snapshots.values()) {
-      if (snapshot.pod.spec?.nodeName !== node) continue
+      if (snapshot.pod.spec?.nodeName !== name) continue
       this.#store(snapshot)
       if (!this.isNodeReady(snapshot)) this.wake(snapshot)
     }
@@ -210,8 +221,9 @@ export class PodCache {
     const pod = podIn(object)
     const podUid = object.metadata.uid ?? ''
     // A pod keeps its identity even if its labels change.
-    const identity = this.#sameAs(object)?.identity ?? recovered ?? (pod && identityOf(names, pod))
-    if (!pod || !identity) return undefined
+    const known = this.#sameAs(object)?.identity ?? recovered ?? (pod && identityOf(names, pod))
+    if (!pod || !known) return undefined
+    const identity = withInstanceNumber(names, known, pod)
     const before = this.find(identity.ref)
     const revision = Number(revisionOf(object))
     if (before && revision <= before.revision) return before

@@ -2,6 +2,7 @@
 import type { LogsOptions } from '../../../src/contracts/backend.js'
 import { FleetError, messageOf } from '../../../src/contracts/errors.js'
 import { keyOf } from '../../../src/rules/model/resources.js'
+import { type LinePiece, LineSplitter } from '../../shared/line-splitter.js'
 import type { ApiStream } from '../client/api-call.js'
 import { statusOf } from '../client/api-errors.js'
 import type { KubernetesApi } from '../client/api.js'
@@ -32,17 +33,25 @@ export async function* podLogs(source: LogSource, options: LogsOptions): AsyncGe
     // A resumed log starts with lines that have already been yielded; they are skipped.
     let isRepeating = since !== undefined
     let repeatsAtSince = yieldedAtSince
+    /** Timestamp of the current line, at its start. */
+    let at = ''
     try {
-      for await (const line of readLines(source, { follow, tail: hasBegun ? undefined : tail, since }, signal)) {
+      for await (const piece of readPieces(source, { follow, tail: hasBegun ? undefined : tail, since }, signal)) {
         hasBegun = true
-        const space = line.indexOf(' ')
-        const at = line.slice(0, space)
-        if (isRepeating && since !== undefined && (at < since || (at === since && repeatsAtSince-- > 0))) continue
-        isRepeating = false
-        yieldedAtSince = at === since ? yieldedAtSince + 1 : 1
-        since = at
+        const { startsLine, endsLine } = piece
+        const space = startsLine ? piece.text.indexOf(' ') : -1
+        if (startsLine) {
+          at = piece.text.slice(0, space)
+          isRepeating &&= since !== undefined && (at < since || (at === since && repeatsAtSince-- > 0))
+        }
+        if (isRepeating) continue
+        // A very long line that a broken connection cuts off is repeated from its start.
+        if (endsLine) {
+          yieldedAtSince = at === since ? yieldedAtSince + 1 : 1
+          since = at
+        }
         pauseMs = initialPauseMs
-        yield line.slice(space + 1)
+        yield piece.text.slice(space + 1)
       }
       hasBegun = true
       if (!follow || signal?.aborted || !source.isRunning()) return
@@ -63,19 +72,19 @@ interface LogQuery {
   readonly since: string | undefined
 }
 
-async function* readLines(source: LogSource, query: LogQuery, signal: AbortSignal | undefined): AsyncGenerator<string> {
+async function* readPieces(
+  source: LogSource,
+  query: LogQuery,
+  signal: AbortSignal | undefined,
+): AsyncGenerator<LinePiece> {
   const { body, stop } = await openLog(source, query, signal)
   signal?.addEventListener('abort', stop, { once: true })
   if (signal?.aborted) stop()
-  let rest = ''
+  const splitter = new LineSplitter()
   try {
-    body.setEncoding('utf8')
-    for await (const chunk of body) {
-      const lines = (rest + String(chunk)).split('\n')
-      rest = lines.pop() ?? ''
-      for (const line of lines) yield line.replace(/\r$/, '')
-    }
-    if (rest !== '') yield rest
+    const chunks: AsyncIterable<Buffer> = body
+    for await (const chunk of chunks) yield* splitter.push(chunk)
+    for (const piece of splitter.rest()) yield { ...piece, endsLine: true }
   } catch (error) {
     throw new FleetError('unavailable', `log stream interrupted: ${messageOf(error)}`, { cause: error })
   } finally {

@@ -3,7 +3,7 @@ import type { Instance } from '../../../src/contracts/backend.js'
 import type { Condition } from '../client/api-shapes.js'
 import { failedInitContainerOf, gameStatusOf } from './container-status.js'
 import type { Identity } from './labels.js'
-import { pendingReason, type StartProblems } from './pending-reason.js'
+import { pendingReason, refusedReason, type StartProblems } from './pending-reason.js'
 import type { ContainerStatus, Pod } from './pod-objects.js'
 
 /** Information that the pod itself does not contain. */
@@ -29,6 +29,8 @@ type Life = Pick<Instance, 'phase' | 'exitCode' | 'interrupted' | 'reason' | 'bl
 function lifeOf(pod: Pod, identity: Identity, problems: StartProblems): Life {
   const exit = ownExitOf(pod, identity)
   if (exit) return exit
+  // Even if a container has started in the meantime: once reported as exited, an instance stays exited.
+  if (problems.refusedPorts) return { phase: 'exited', interrupted: true, reason: refusedReason(pod, problems) }
   // A deletion cannot be undone: any process still running in the pod is about to be stopped.
   if (pod.metadata?.deletionTimestamp !== undefined) {
     return { phase: 'exited', interrupted: true, reason: deletionReason(pod) }
@@ -50,7 +52,7 @@ function ownExitOf(pod: Pod, identity: Identity): Life | undefined {
   if (!exit || isByDeletion(pod, exit.finishedAt)) return undefined
   // When the node terminates a whole pod, the exit code is not the game's own.
   if (isEndedByNode(pod)) return undefined
-  const { exitCode } = exit
+  const exitCode = exitCodeOf(exit)
   const why = exitReason(pod, identity, exit)
   const reason = init ? `init container ${init.name ?? ''} failed${why ? `: ${why}` : ''}` : why
   return {
@@ -62,6 +64,16 @@ function ownExitOf(pod: Pod, identity: Identity): Life | undefined {
 
 type Exit = NonNullable<NonNullable<ContainerStatus['state']>['terminated']>
 
+/** containerd gives 128 where Docker gives the codes of a shell: 127 for a program that does not exist, 126 for one that cannot run. */
+function exitCodeOf({ exitCode, message }: Exit): number | undefined {
+  const [, why] = exitCode === 128 ? (unrunnable.exec(message?.trim() ?? '')?.slice(1) ?? []) : []
+  if (why === undefined) return exitCode
+  return /no such file or directory|not found/.test(why) ? 127 : 126
+}
+
+/** The program that a runtime could not run, and why. */
+const unrunnable = /exec: "([^"]*)": (.*?)(?:: unknown)?$/
+
 function exitReason(pod: Pod, { container }: Identity, { reason, message, exitCode }: Exit): string | undefined {
   if (reason === 'OOMKilled') {
     const limit = pod.spec?.containers?.find(({ name }) => name === container)?.resources?.limits?.['memory']
@@ -69,7 +81,7 @@ function exitReason(pod: Pod, { container }: Identity, { reason, message, exitCo
       ? 'OOMKilled: its node ran out of memory'
       : `OOMKilled: it exceeded its memory limit of ${limit}`
   }
-  const [, program, why] = /exec: "([^"]*)": (.*?)(?:: unknown)?$/.exec(message?.trim() ?? '') ?? []
+  const [, program, why] = unrunnable.exec(message?.trim() ?? '') ?? []
   if (program !== undefined) return `cannot run ${program}: ${why}`
   if (message) return message.trim()
   // Neither reason adds anything to the exit code.

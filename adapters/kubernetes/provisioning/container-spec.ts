@@ -3,6 +3,7 @@ import type { InstanceSpec } from '../../../src/contracts/backend.js'
 import { sdkEnvironment } from '../../../src/rules/game/sdk-config.js'
 import type { PortPair } from '../../../src/rules/model/resources.js'
 import { type Fields, objectAt, objectsAt } from '../../../src/rules/validation/template-shape.js'
+import { platformOn, type PlatformOptions } from '../../shared/platform-options.js'
 import { configPath, folders, sdkMounts, secretKeys } from './sdk-files.js'
 import { isOnHostNetwork } from './template.js'
 
@@ -11,6 +12,7 @@ export interface ContainerSpecInput {
   readonly ports: readonly PortPair[]
   /** Name of the SDK secret. */
   readonly secret: string
+  readonly platform: PlatformOptions
 }
 
 /**
@@ -31,15 +33,17 @@ export function completeContainer(container: Fields, input: ContainerSpecInput, 
  * The SDK's variables come first, so that values in the template can refer to them. They override variables of the same name
  * in the template, except where the SDK's value is empty.
  */
-function environmentOf(container: Fields, { spec, ports, secret }: ContainerSpecInput): readonly object[] {
+function environmentOf(container: Fields, input: ContainerSpecInput): readonly object[] {
+  const { spec, ports, secret, platform } = input
   const hostNetwork = isOnHostNetwork(spec.template)
   const sdk = sdkEnvironment({
     ...spec.sdk,
     ...{ buildID: spec.build.buildID, server: spec.ref, ports: [], folders },
-    ...{ node: '', publicAddress: '' },
+    ...{ node: unscheduled, publicAddress: unscheduled, instanceNumber: 0 },
+    platform: platformOn(unscheduled, platform),
   })
   const template = objectsAt(container, 'env')
-  const isEmpty = (name: string) => sdk[name] === '' && !(name in secretKeys) && name !== 'PF_VM_ID'
+  const isEmpty = (name: string) => sdk[name] === ''
   const variables = Object.entries(sdk)
     .filter(([name]) => !isEmpty(name) || !template.some((entry) => entry['name'] === name))
     .map(([name, value]) => ({ name, ...sourceOf(name, value, secret) }))
@@ -51,10 +55,12 @@ function environmentOf(container: Fields, { spec, ports, secret }: ContainerSpec
   return [...own, ...template.filter((entry) => !own.some(({ name }) => name === entry['name']))]
 }
 
+/** Placeholder for a node that is not known yet. Never appears in a pod: these variables come from the secret or the pod. */
+const unscheduled = 'unscheduled'
+
 function sourceOf(name: string, value: string, secret: string): object {
-  if (name === 'SESSION_HOST_ID' || name === 'PUBLIC_IPV4_ADDRESS') {
-    return { valueFrom: { secretKeyRef: { name: secret, key: secretKeys[name] } } }
-  }
+  const key = secretKeys[name]
+  if (key !== undefined) return { valueFrom: { secretKeyRef: { name: secret, key } } }
   if (name === 'PF_VM_ID') return { valueFrom: { fieldRef: { fieldPath: 'spec.nodeName' } } }
   return { value }
 }

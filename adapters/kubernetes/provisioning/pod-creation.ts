@@ -3,6 +3,7 @@ import type { Instance, InstanceSpec } from '../../../src/contracts/backend.js'
 import { FleetError, messageOf } from '../../../src/contracts/errors.js'
 import { keyOf, type PortPair } from '../../../src/rules/model/resources.js'
 import type { Creation, CreationOutcome } from '../../shared/creations.js'
+import type { PlatformOptions } from '../../shared/platform-options.js'
 import { apiErrorOf, creationError, isAlreadyExists, statusOf } from '../client/api-errors.js'
 import type { KubernetesApi } from '../client/api.js'
 import { type OwnerReference, pathOf, pods as podType } from '../client/kube-objects.js'
@@ -23,6 +24,7 @@ export interface PodCreationDependencies {
   readonly incompletePods: Pick<IncompletePods, 'removed'>
   readonly group: string
   readonly scheduling: Scheduling
+  readonly platform: PlatformOptions
   readonly instanceOf: (snapshot: PodSnapshot) => Instance
 }
 
@@ -69,8 +71,9 @@ export class PodCreation implements Creation {
     if (existing) return { snapshot: this.#adopt(existing) }
     const body = this.#podWithPorts()
     const path = pathOf(podType, { namespace: ref.namespace })
+    const group = keyOf(spec.build)
     try {
-      const object = await api.object({ what: `create pod ${ref.name}`, method: 'POST', path, body, signal })
+      const object = await api.object({ what: `create pod ${ref.name}`, method: 'POST', path, body, group, signal })
       const snapshot = pods.add(object)
       if (snapshot) return { snapshot }
       const message = `pod ${keyOf(ref)} was created, but is gone or lacks its labels`
@@ -85,7 +88,7 @@ export class PodCreation implements Creation {
 
   /** Synchronous, so that no other creation can take the same ports. */
   #podWithPorts(): object {
-    const { pods, ports, group, scheduling } = this.#deps
+    const { pods, ports, group, scheduling, platform } = this.#deps
     const { spec, secret, owner } = this.#input
     const { template, portsToExpose } = spec
     const nodes = [...pods.nodes()]
@@ -93,7 +96,8 @@ export class PodCreation implements Creation {
       .map(({ metadata }) => metadata?.name ?? '')
     this.ports = ports.take(portsToExpose.length, nodes, fixedHostPorts(spec))
     const pairs: readonly PortPair[] = portsToExpose.map((container, i) => ({ container, public: this.ports[i] ?? 0 }))
-    return podOf({ spec, ports: pairs, group, secret, owner, scheduling })
+    const refusingNodes = ports.refusingNodes(this.ports)
+    return podOf({ spec, ports: pairs, group, secret, owner, scheduling, platform, refusingNodes })
   }
 
   async #adoptExisting(error: unknown): Promise<PodSnapshot> {
@@ -112,7 +116,7 @@ export class PodCreation implements Creation {
     const isDeleting = snapshot.pod.metadata?.deletionTimestamp !== undefined
     if (snapshot.identity.uid === spec.uid && !isDeleting) return snapshot
     const why = isDeleting ? 'is still being deleted' : 'exists'
-    throw new FleetError('conflict', `cannot create pod ${keyOf(spec.ref)}: an earlier pod of that name ${why}`)
+    throw new FleetError('conflict', `cannot create pod ${keyOf(spec.ref)}: an earlier pod with that name ${why}`)
   }
 
   /** Called when the API server rejects the pod for a reason that a retry cannot fix. */

@@ -3,6 +3,7 @@ import { type Fields, objectAt, objectsAt, stringAt } from '../../../src/rules/v
 import { graceSecondsOf } from '../../../src/rules/validation/template.js'
 import { type OwnerReference, pods as podType, typeMetaOf } from '../client/kube-objects.js'
 import { annotationsOf, evictAnnotation, type Identity, labelsOf, type Names, namesOf } from '../pods/labels.js'
+import { avoidingNodes, packedAffinity } from './affinity.js'
 import { completeContainer, type ContainerSpecInput } from './container-spec.js'
 import { sdkVolumes } from './sdk-files.js'
 import { gameContainerName } from './template.js'
@@ -19,6 +20,8 @@ export interface PodSpecInput extends ContainerSpecInput {
    */
   readonly owner: OwnerReference | undefined
   readonly scheduling: Scheduling
+  /** Names of the nodes on which another program holds one of the public ports. */
+  readonly refusingNodes: readonly string[]
 }
 
 export function podOf(input: PodSpecInput): object {
@@ -27,7 +30,8 @@ export function podOf(input: PodSpecInput): object {
   const names = namesOf(group)
   const identity: Identity = { ref: spec.ref, uid: spec.uid, container: gameContainerName(template), ports }
   const metadata = objectAt(template, 'metadata')
-  const annotations = objectAt(metadata, 'annotations')
+  // A number belongs to one pod, so a template cannot set it.
+  const { [names.instanceNumber]: _, ...annotations } = objectAt(metadata, 'annotations')
   const pod = objectAt(template, 'spec')
   const initContainers = objectsAt(pod, 'initContainers')
   const roleOf = (container: Fields) => (stringAt(container, 'name') === identity.container ? 'game' : 'main')
@@ -52,24 +56,13 @@ export function podOf(input: PodSpecInput): object {
         initContainers: initContainers.map((one) => completeContainer(one, input, 'init')),
       }),
       volumes: [...objectsAt(pod, 'volumes'), ...sdkVolumes(input.secret)],
-      ...(input.scheduling === 'packed' && { affinity: packedAffinity(objectAt(pod, 'affinity'), names) }),
+      ...affinityOf(objectAt(pod, 'affinity'), names, input),
     },
   }
 }
 
-/** Adds a preference for nodes that already run servers of the fleet. */
-function packedAffinity(affinity: Fields, names: Names): object {
-  const podAffinity = objectAt(affinity, 'podAffinity')
-  const preferred = 'preferredDuringSchedulingIgnoredDuringExecution'
-  const nearServers = {
-    weight: 100,
-    podAffinityTerm: {
-      topologyKey: 'kubernetes.io/hostname',
-      labelSelector: { matchExpressions: [{ key: names.server, operator: 'Exists' }] },
-    },
-  }
-  return {
-    ...affinity,
-    podAffinity: { ...podAffinity, [preferred]: [...objectsAt(podAffinity, preferred), nearServers] },
-  }
+function affinityOf(affinity: Fields, names: Names, { scheduling, refusingNodes }: PodSpecInput): object {
+  const packed = scheduling === 'packed' ? packedAffinity(affinity, names) : affinity
+  const complete = refusingNodes.length > 0 ? avoidingNodes(packed, refusingNodes) : packed
+  return Object.keys(complete).length > 0 ? { affinity: complete } : {}
 }

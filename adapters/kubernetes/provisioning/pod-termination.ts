@@ -6,12 +6,14 @@ import type { Termination } from '../../shared/terminations.js'
 import { statusOf } from '../client/api-errors.js'
 import type { KubernetesApi } from '../client/api.js'
 import { pathOf, pods as podType } from '../client/kube-objects.js'
+import { buildKeyOf, type Names } from '../pods/labels.js'
 import type { PodCache } from '../pods/pod-cache.js'
 import type { PodSnapshot } from '../pods/pod-snapshot.js'
 
 export interface PodTerminationDependencies {
   readonly api: KubernetesApi
   readonly pods: PodCache
+  readonly names: Names
   readonly clock: Clock
   /** How long the deletion may take after the grace period has ended. */
   readonly timeoutMs: number
@@ -47,7 +49,7 @@ export class PodTermination implements Termination {
     this.#wake()
   }
 
-  /** Called when the host closes: `run` stops waiting. If the pod has not been deleted yet, the next leader deletes it. */
+  /** Called when the host closes: `run` stops waiting as soon as it has requested the deletion. */
   close(): void {
     this.#isClosed = true
     this.#wake()
@@ -77,8 +79,8 @@ export class PodTermination implements Termination {
     // The pod is already being deleted with its own grace period; another request could only shorten it.
     if (snapshot.pod.metadata?.deletionTimestamp !== undefined) this.#requestedDeadline = this.#deadline
     while (pods.find(snapshot.identity.ref)?.podUid === snapshot.podUid) {
-      if (this.#isClosed) throw new FleetError('closed', `backend closed while pod ${keyOf(this.#ref)} was terminating`)
       if (this.#deadline < this.#requestedDeadline) await this.#delete(snapshot, this.#graceSeconds())
+      if (this.#isClosed) throw new FleetError('closed', `backend closed while pod ${keyOf(this.#ref)} was terminating`)
       const overdueMs = clock.elapsed() - this.#deadline
       if (overdueMs >= timeoutMs) throw this.#timedOut(snapshot)
       const isNodeDown = !pods.isNodeReady(snapshot)
@@ -93,8 +95,9 @@ export class PodTermination implements Termination {
     return Math.max(1, Math.ceil((this.#deadline - this.#deps.clock.elapsed()) / 1000))
   }
 
-  async #delete({ identity, podUid }: PodSnapshot, gracePeriodSeconds: number): Promise<void> {
-    const { api, pods } = this.#deps
+  async #delete(snapshot: PodSnapshot, gracePeriodSeconds: number): Promise<void> {
+    const { api, pods, names } = this.#deps
+    const { identity, podUid } = snapshot
     const { ref } = identity
     const { signal } = this.#aborter
     this.#requestedDeadline = this.#deadline
@@ -104,6 +107,7 @@ export class PodTermination implements Termination {
         method: 'DELETE',
         path: pathOf(podType, ref),
         body: { gracePeriodSeconds, preconditions: { uid: podUid } },
+        group: buildKeyOf(names, snapshot),
         signal,
       })
     } catch (error) {
@@ -123,7 +127,7 @@ export class PodTermination implements Termination {
   #timedOut({ identity, pod }: PodSnapshot): FleetError {
     const node = pod.spec?.nodeName === undefined ? '' : ` on ${pod.spec.nodeName}`
     const seconds = this.#deps.timeoutMs / 1_000
-    const message = `pod ${keyOf(identity.ref)}${node} was deleted, but is not gone ${seconds} s after its grace period`
+    const message = `pod ${keyOf(identity.ref)}${node} was deleted, but still exists ${seconds} s after its grace period`
     return new FleetError('unavailable', message)
   }
 

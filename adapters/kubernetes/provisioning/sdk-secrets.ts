@@ -7,12 +7,15 @@ import type { Clock } from '../../../src/contracts/clock.js'
 import type { Logger } from '../../../src/contracts/logger.js'
 import { pauseMs } from '../../../src/rules/lifecycle/backoff.js'
 import { keyOf } from '../../../src/rules/model/resources.js'
+import { platformOn, type PlatformOptions } from '../../shared/platform-options.js'
 import { apiErrorOf, statusOf } from '../client/api-errors.js'
 import type { KubernetesApi } from '../client/api.js'
 import { pathOf, secrets } from '../client/kube-objects.js'
+import { nodePlatform } from '../nodes/node-status.js'
 import { isUnstarted } from '../pods/container-status.js'
 import type { PodCache } from '../pods/pod-cache.js'
 import type { PodSnapshot } from '../pods/pod-snapshot.js'
+import type { InstanceNumbers } from './instance-numbers.js'
 import { secretNameOf } from './sdk-files.js'
 import { secretOf } from './secret-spec.js'
 
@@ -21,6 +24,8 @@ export interface SdkSecretsDependencies {
   readonly clock: Clock
   readonly logger: Logger
   readonly pods: PodCache
+  readonly numbers: Pick<InstanceNumbers, 'assign' | 'forget'>
+  readonly platform: PlatformOptions
 }
 
 const retryLimits = { initialMs: 200, maxMs: 10_000 }
@@ -78,7 +83,9 @@ export class SdkSecrets {
     })
   }
 
-  forget({ podUid }: PodSnapshot): void {
+  forget(snapshot: PodSnapshot): void {
+    const { podUid } = snapshot
+    this.#deps.numbers.forget(snapshot)
     this.#pending.delete(podUid)
     this.#provided.delete(podUid)
     this.#rejections.delete(podUid)
@@ -137,18 +144,25 @@ export class SdkSecrets {
   }
 
   /** Returns false if the node's address is not known yet. */
-  async #create({ pod, podUid, identity }: PodSnapshot, spec: InstanceSpec): Promise<boolean> {
-    const { api, pods } = this.#deps
+  async #create(snapshot: PodSnapshot, spec: InstanceSpec): Promise<boolean> {
+    const { pod, podUid, identity } = snapshot
+    const { api, pods, numbers, platform } = this.#deps
     const name = secretNameOf(pod)
     const node = pod.spec?.nodeName
     const address = pods.addressOf(pod)
     if (name === undefined) return true
     if (node === undefined || address === undefined) return false
-    const body = secretOf(name, spec, identity.ports, { uid: podUid, node, address })
+    const instanceNumber = await numbers.assign(snapshot, node)
+    const found = pods.nodeOf(pod)
+    const body = secretOf(name, spec, identity.ports, {
+      ...{ uid: podUid, node, address, instanceNumber },
+      platform: platformOn(node, platform, found && nodePlatform(found)),
+    })
     const path = pathOf(secrets, { namespace: identity.ref.namespace })
     try {
       // Unfenced: the pod already exists and its secret does not depend on who leads, so any host may complete it.
-      await api.request({ what: `create secret ${name}`, method: 'POST', path, body, unfenced: true })
+      const group = keyOf(spec.build)
+      await api.request({ what: `create secret ${name}`, method: 'POST', path, body, group, unfenced: true })
     } catch (error) {
       // On 409 the secret exists already: an earlier call succeeded but its response was lost. The name is unique to this
       // pod.

@@ -1,11 +1,11 @@
 /** Builds the secret with a game's SDK configuration, which can be completed only after the pod is scheduled. Pure. */
 import type { InstanceSpec } from '../../../src/contracts/backend.js'
-import { portName, sdkConfigFile, type SdkConfigInput } from '../../../src/rules/game/sdk-config.js'
+import { type Platform, portName, sdkConfigFile, type SdkConfigInput } from '../../../src/rules/game/sdk-config.js'
 import type { PortPair } from '../../../src/rules/model/resources.js'
 import { objectAt, objectsAt } from '../../../src/rules/validation/template-shape.js'
 import { gameContainerOf } from '../../../src/rules/validation/template.js'
 import { apiVersionOf, pods as podType, secrets, typeMetaOf } from '../client/kube-objects.js'
-import { configFile, folders, secretKeys } from './sdk-files.js'
+import { configFile, folders, type SecretValues } from './sdk-files.js'
 import { gameContainerName, isOnHostNetwork } from './template.js'
 
 export interface ScheduledPod {
@@ -13,6 +13,8 @@ export interface ScheduledPod {
   readonly node: string
   /** The address that players connect to. */
   readonly address: string
+  readonly instanceNumber: number
+  readonly platform: Platform
 }
 
 /** The pod owns the secret, so that both are deleted together. */
@@ -24,6 +26,8 @@ export function secretOf(name: string, spec: InstanceSpec, ports: readonly PortP
     buildID: spec.build.buildID,
     server: ref,
     node: pod.node,
+    instanceNumber: pod.instanceNumber,
+    platform: pod.platform,
     publicAddress: pod.address,
     ports: ports.map((port) => ({
       name: portName(withPortsOfAllContainers(template), port.container),
@@ -31,6 +35,13 @@ export function secretOf(name: string, spec: InstanceSpec, ports: readonly PortP
       public: port.public,
     })),
     folders,
+  }
+  const values: SecretValues = {
+    sessionHostId: spec.sdk.sessionHostId,
+    publicAddress: pod.address,
+    instanceNumber: String(pod.instanceNumber),
+    region: pod.platform.region,
+    fullyQualifiedDomainName: pod.platform.fullyQualifiedDomainName,
   }
   return {
     ...typeMetaOf(secrets),
@@ -40,11 +51,7 @@ export function secretOf(name: string, spec: InstanceSpec, ports: readonly PortP
       ...{ name, namespace: ref.namespace },
       ownerReferences: [{ apiVersion: apiVersionOf(podType), kind: podType.kind, name: ref.name, uid: pod.uid }],
     },
-    stringData: {
-      [configFile]: JSON.stringify(sdkConfigFile(sdk), undefined, 2),
-      [secretKeys.SESSION_HOST_ID]: spec.sdk.sessionHostId,
-      [secretKeys.PUBLIC_IPV4_ADDRESS]: pod.address,
-    },
+    stringData: { [configFile]: JSON.stringify(sdkConfigFile(sdk), undefined, 2), ...values },
   }
 }
 

@@ -1,5 +1,6 @@
 /** Reads the parts of a build's template that determine how its pod is built. Pure. */
 import type { InstanceSpec } from '../../../src/contracts/backend.js'
+import { FleetError } from '../../../src/contracts/errors.js'
 import type { PodTemplateSpec } from '../../../src/rules/model/resources.js'
 import { objectAt, objectsAt, stringAt } from '../../../src/rules/validation/template-shape.js'
 import { containerAnnotation } from '../pods/labels.js'
@@ -11,6 +12,15 @@ export function gameContainerName(template: PodTemplateSpec): string {
     (container) => stringAt(container, 'name') ?? '',
   )
   return typeof named === 'string' && names.includes(named) ? named : (names[0] ?? '')
+}
+
+/** Throws `invalid`, naming the field. An API server rejects every pod of such a template, but only when it is created. */
+export function checkForKubernetes(template: PodTemplateSpec): void {
+  const containers = objectsAt(objectAt(template, 'spec'), 'containers')
+  const index = containers.findIndex((container) => !stringAt(container, 'image'))
+  if (index < 0) return
+  const field = `spec.template.spec.containers[${index}].image`
+  throw new FleetError('invalid', `${field} is required: it names the image that the container runs`)
 }
 
 export function isOnHostNetwork(template: PodTemplateSpec): boolean {

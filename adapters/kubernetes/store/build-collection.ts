@@ -4,6 +4,7 @@
  */
 import { isDeepStrictEqual } from 'node:util'
 import type { CallOptions } from '../../../src/contracts/call-options.js'
+import type { Clock } from '../../../src/contracts/clock.js'
 import { FleetError } from '../../../src/contracts/errors.js'
 import type { Versioned } from '../../../src/contracts/store.js'
 import { type Build, keyOf, type Ref } from '../../../src/rules/model/resources.js'
@@ -15,13 +16,18 @@ import { isNewer, type KnownBuild, KnownBuilds } from './known-builds.js'
 import { type BuildCounts, buildStatus, newBuildObject, readBuild } from './objects/build-object.js'
 import { type FleetResources, ownerReferenceTo } from './objects/custom-resources.js'
 
+/** How often, and how many times, a deletion checks whether the cluster has released the build's servers. */
+const releaseCheckMs = 100
+const maxReleaseChecks = 50
+
 export class BuildCollection extends CustomCollection<Build> {
   readonly #resources: FleetResources
   readonly #identities: BuildIdentities
   readonly #known = new KnownBuilds()
   readonly #counts = new Map<string, BuildCounts>()
+  readonly #clock: Clock
 
-  constructor(deps: CustomObjectsDependencies, resources: FleetResources) {
+  constructor(deps: CustomObjectsDependencies & { readonly clock: Clock }, resources: FleetResources) {
     const identities = new BuildIdentities(deps.api, resources)
     super(deps, {
       resource: resources.builds,
@@ -30,6 +36,7 @@ export class BuildCollection extends CustomCollection<Build> {
       initialStatus: (build, basedOn) => buildStatus(build, {}, basedOn),
     })
     this.#resources = resources
+    this.#clock = deps.clock
     this.#identities = identities
   }
 
@@ -117,9 +124,25 @@ export class BuildCollection extends CustomCollection<Build> {
     return written
   }
 
+  /**
+   * Releases the build's servers instead of letting the cluster delete them: it would delete their pods too, whose games then
+   * get SIGTERM without `Terminate` before it. The engine terminates them instead.
+   */
   override async delete(ref: Ref, revision: string, options?: CallOptions): Promise<void> {
     const known = this.#known.get(keyOf(ref))
-    await super.delete(ref, known?.recordRevision === revision ? known.objectRevision : revision, options)
+    const written = this.checkedRevision(known?.recordRevision === revision ? known.objectRevision : revision, ref)
+    await this.objects.delete(ref, written, 'Orphan', options)
+    this.forget(ref)
+    await this.#untilReleased(ref, options)
+  }
+
+  /** Waits until the name can be reused, but not for long: the fleet already reads the build as deleted. */
+  async #untilReleased(ref: Ref, options: CallOptions | undefined): Promise<void> {
+    for (let check = 1; check <= maxReleaseChecks; check++) {
+      const found = await this.objects.get(ref, options).catch(() => undefined)
+      if (found?.metadata.deletionTimestamp === undefined) return
+      await new Promise<void>((resolve) => void this.#clock.after(releaseCheckMs, resolve))
+    }
   }
 
   /** Returns undefined if this host has not seen the build. */

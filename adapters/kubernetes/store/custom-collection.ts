@@ -62,7 +62,7 @@ export abstract class CustomCollection<T extends Ref> implements Collection<T> {
   abstract update(record: T, revision: string, options?: CallOptions): Promise<string>
 
   async delete(ref: Ref, revision: string, options?: CallOptions): Promise<void> {
-    await this.objects.delete(ref, this.checkedRevision(revision, ref), options)
+    await this.objects.delete(ref, this.checkedRevision(revision, ref), 'Background', options)
     this.forget(ref)
   }
 

@@ -93,9 +93,17 @@ export class CustomObjects {
     return this.#object('PATCH', ref, { body, contentType: 'application/json-patch+json' }, options)
   }
 
-  /** Succeeds if the object does not exist. */
-  async delete(ref: Ref, revision: string, options: CallOptions | undefined): Promise<void> {
-    const body = { preconditions: { resourceVersion: revision }, propagationPolicy: 'Background' }
+  /**
+   * Succeeds if the object does not exist. `Background`: the cluster then deletes the objects that it owns. `Orphan`: it releases
+   * them first, and the object exists for a moment longer.
+   */
+  async delete(
+    ref: Ref,
+    revision: string,
+    propagationPolicy: 'Background' | 'Orphan',
+    options: CallOptions | undefined,
+  ): Promise<void> {
+    const body = { preconditions: { resourceVersion: revision }, propagationPolicy }
     try {
       await this.#deps.api.request(this.#call('DELETE', ref, { body }, options))
     } catch (error) {

@@ -57,7 +57,7 @@ export class KubernetesStore implements Store {
     const resources = fleetResources(group)
     this.#resources = resources
     const deps: CustomObjectsDependencies = { api, namespaces, throwIfClosed: () => this.#throwIfClosed() }
-    this.builds = new BuildCollection(deps, resources)
+    this.builds = new BuildCollection({ ...deps, clock }, resources)
     this.servers = new ServerCollection(deps, resources, encryption, this.builds)
     this.details = new DetailCollection(deps, resources, this.servers)
     this.#follower = new CollectionFollower({ api, clock, logger })

@@ -42,11 +42,12 @@ export async function openTokenEncryption(deps: TokenEncryptionDependencies): Pr
         const decipher = createDecipheriv(algorithm, key, bytes.subarray(0, nonceBytes)).setAAD(Buffer.from(uid))
         decipher.setAuthTag(bytes.subarray(nonceBytes, nonceBytes + tagBytes))
         const text = [decipher.update(bytes.subarray(nonceBytes + tagBytes)), decipher.final()]
-        return Buffer.concat(text).toString('utf8')
+        return { token: Buffer.concat(text).toString('utf8') }
       } catch (error) {
-        logger.warn({ err: error, uid }, 'cannot decrypt the token of a server: it was encrypted with another key')
+        logger.warn({ err: error, uid }, 'cannot decrypt a server token: it was encrypted with another key')
         // Unguessable without the key, and the same on every read.
-        return createHmac('sha256', key).update(`in place of ${encrypted} of ${uid}`).digest('hex')
+        const token = createHmac('sha256', key).update(`in place of ${encrypted} of ${uid}`).digest('hex')
+        return { token, tokenLost: true }
       }
     },
   }

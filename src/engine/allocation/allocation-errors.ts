@@ -2,25 +2,62 @@
 import { FleetError, messageOf } from '../../contracts/errors.js'
 import { buildHealth } from '../../rules/model/status.js'
 import { noServerCode } from '../../rules/planning/allocation.js'
-import type { BuildEntry } from '../state/entries.js'
+import { causeOfShortage } from '../../rules/planning/shortage.js'
+import { shown } from '../../rules/validation/problem.js'
+import type { BuildEntry, ServerEntry } from '../state/entries.js'
+import { countsOf } from '../state/queries.js'
 
-/** Creates a `max-reached` or `none-standing-by` error, whose message says how long the caller waited. */
+/** The caller may have given the name of a build instead of its buildID. */
+export function noBuildError(builds: Iterable<BuildEntry>, buildID: string): FleetError {
+  const named = [...builds].find(({ record }) => record.name === buildID)
+  const hint = named && `; build ${named.record.name} has the buildID ${shown(named.record.spec.buildID)}`
+  return new FleetError('not-found', `no build has the buildID ${shown(buildID)}${hint ?? ''}`)
+}
+
+/** Creates a `max-reached` or `none-standing-by` error, which says why there is no server and how long the caller waited. */
 export function noServerError(build: BuildEntry, waitedMs: number): FleetError {
   const { record, buckets } = build
-  const { name, spec } = record
-  const after = waitedMs > 0 ? ` (waited ${Math.round(waitedMs / 100) / 10} s)` : ''
+  const { name, spec, conditions } = record
+  const after = afterWaiting(waitedMs)
   const isUnhealthy = buildHealth(record) === 'Unhealthy'
   const code = noServerCode(buckets.active.size + buckets.reserved.size, spec.max)
+  const cause = causeOfShortage({
+    conditions,
+    initializing: buckets.initializing.size,
+    pending: buckets.pending.size,
+    pendingReason: firstReason(buckets.pending),
+  })
+  const details = {
+    build: build.ref,
+    servers: countsOf(build),
+    standingBy: spec.standingBy,
+    max: spec.max,
+    waitedMs: Math.round(waitedMs),
+    conditions: conditions.map(({ type, reason, message }) => ({ type, reason, message })),
+    ...(cause !== undefined && code === 'none-standing-by' && { reason: cause }),
+  }
   switch (code) {
     case 'max-reached': {
       const advice = isUnhealthy ? unhealthyAdvice : '; retry when a match has ended'
-      return new FleetError(code, `every server of build ${name} is in use, and max is ${spec.max}${after}${advice}`)
+      const message = `every server of build ${name} is in use, and max is ${spec.max}${after}${advice}`
+      return new FleetError(code, message, { details })
     }
     case 'none-standing-by': {
-      const advice = isUnhealthy ? unhealthyAdvice : '; retry soon'
-      return new FleetError(code, `no server of build ${name} is standing by${after}${advice}`)
+      const why = cause === undefined ? '' : `: ${cause}`
+      const advice = isUnhealthy ? unhealthyAdvice : cause === undefined ? '; retry soon' : ''
+      return new FleetError(code, `no server of build ${name} is standing by${after}${why}${advice}`, { details })
     }
   }
+}
+
+/** Looks at a few servers only: a build can have thousands. */
+function firstReason(pending: Iterable<ServerEntry>): string | undefined {
+  let looked = 0
+  for (const { pendingReason } of pending) {
+    if (pendingReason !== undefined) return pendingReason
+    if (++looked === 20) break
+  }
+  return undefined
 }
 
 const unhealthyAdvice =
@@ -37,4 +74,27 @@ export function outcomeUnknownError(cause: unknown): FleetError {
     `allocation outcome unknown; retry with the same sessionID (${messageOf(cause)})`,
     { cause },
   )
+}
+
+/** `waitedMs` is how long the caller waited for the game to report Active. */
+export function notConfirmedError({ record }: ServerEntry, sessionID: string, waitedMs: number): FleetError {
+  const after = afterWaiting(waitedMs)
+  return new FleetError(
+    'not-confirmed',
+    `server ${record.name} has not confirmed session ${sessionID} yet${after}; ` +
+      'the session keeps this server: retry with the same sessionID',
+  )
+}
+
+export function endedUnconfirmedError(server: string, sessionID: string): FleetError {
+  return new FleetError(
+    'not-confirmed',
+    `${server} ended before it confirmed session ${sessionID}; ` +
+      'retry with the same sessionID to get another server once this one is gone',
+  )
+}
+
+/** Empty for a caller that did not wait, whose call took a few ms. */
+function afterWaiting(waitedMs: number): string {
+  return waitedMs >= 50 ? ` (waited ${Math.round(waitedMs / 100) / 10} s)` : ''
 }

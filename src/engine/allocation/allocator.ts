@@ -3,21 +3,28 @@
  * the first await and allocated in one conditional write; the call resolves only when that write is durable.
  */
 import { FleetError, throwIfAborted } from '../../contracts/errors.js'
+import type { Allocation } from '../../contracts/sessions.js'
 import type { AllocationRequest, Session } from '../../rules/model/resources.js'
-import { type Allocation, allocationOf } from '../../rules/model/wire.js'
-import { pickServer, sessionKey } from '../../rules/planning/allocation.js'
+import { sessionKey } from '../../rules/model/session-ids.js'
+import { isHeartbeatOverdue, pickServer, pickSoonest } from '../../rules/planning/allocation.js'
 import { type EngineContext, serverEvent } from '../context.js'
 import { LostServer, type ServerWriter } from '../persistence/server-writer.js'
+import type { Activity } from '../reporting/activity.js'
 import type { BuildEntry, ServerEntry } from '../state/entries.js'
-import { isNoServerError, noServerError, outcomeUnknownError } from './allocation-errors.js'
+import { allocationOf } from './answer.js'
+import { isNoServerError, noBuildError, noServerError, outcomeUnknownError } from './allocation-errors.js'
 import { type AllocateOptions, type CallInProgress, newCall, resultWithin } from './call-in-progress.js'
+import type { Confirmations } from './confirmations.js'
 import type { RetryGrace } from './retry-grace.js'
 import type { WaitQueue } from './wait-queue.js'
+import { counted } from '../../rules/model/counted.js'
 
 export interface AllocatorDependencies {
+  readonly activity: Pick<Activity, 'allocated'>
   readonly writer: ServerWriter
   readonly waitQueue: WaitQueue
   readonly retryGrace: RetryGrace
+  readonly confirmations: Pick<Confirmations, 'wait'>
   readonly isDraining: () => boolean
 }
 
@@ -33,13 +40,28 @@ export class Allocator {
     this.#deps = deps
   }
 
+  /** Resolves when the allocation is durable or, with `confirmMs`, when the game has also confirmed the session. */
   allocate(request: AllocationRequest, options: AllocateOptions): Promise<Allocation> {
+    const { confirmMs } = options
+    return confirmMs === undefined ? this.#allocate(request, options) : this.#confirm(request, options, confirmMs)
+  }
+
+  async #confirm(request: AllocationRequest, options: AllocateOptions, confirmMs: number): Promise<Allocation> {
+    const { clock } = this.#ctx
+    const since = clock.elapsed()
+    const allocation = await this.#allocate(request, options)
+    const waitMs = confirmMs - (clock.elapsed() - since)
+    await this.#deps.confirmations.wait(request.sessionID, { waitMs, signal: options.signal })
+    return allocation
+  }
+
+  #allocate(request: AllocationRequest, options: AllocateOptions): Promise<Allocation> {
     const key = sessionKey(request.sessionID)
     const held = this.#ctx.inventory.serverBySession(key)
-    if (held?.record.session) return Promise.resolve(allocationOf(held.record))
+    if (held?.record.session) return Promise.resolve(this.#answerKnown(held, request))
     const first = this.#calls.get(key)
     if (first) return this.#join(first, request, options)
-    const call = newCall(request.buildID, ++this.#lastTicket)
+    const call = newCall(request.buildID, ++this.#lastTicket, options.confirmMs !== undefined)
     this.#calls.set(key, call)
     return (call.result = this.#run(key, call, request, options))
   }
@@ -55,13 +77,20 @@ export class Allocator {
     const hasServer = () => inventory.serverBySession(request.sessionID) !== undefined
     try {
       const allocation = await resultWithin(clock, first, hasServer, options)
-      if (allocation) return allocation
+      if (allocation) return this.#answerJoined(allocation, first, request)
+      // The first call would wait longer, but this one ends, so the session gets a server that has not been heard.
+      if (first.buildID === request.buildID && this.#serveLastResort(request, options)) {
+        return await this.#join(first, request, { ...options, waitMs: 0 })
+      }
     } catch (error) {
       throwIfAborted(options.signal)
       const concernsOnlyFirst =
-        first.buildID !== request.buildID || FleetError.is(error, 'aborted') || (isNoServerError(error) && leftMs() > 0)
+        first.buildID !== request.buildID ||
+        FleetError.is(error, 'aborted') ||
+        // Even without time left, this call may take an unheard server that the first call, which must be confirmed, may not.
+        (isNoServerError(error) && (leftMs() > 0 || (first.confirms && options.confirmMs === undefined)))
       if (!concernsOnlyFirst) throw error
-      return this.allocate(request, { ...options, waitMs: leftMs() })
+      return this.#allocate(request, { ...options, waitMs: leftMs() })
     }
     throw noServerError(this.#buildFor(request), clock.elapsed() - since)
   }
@@ -87,11 +116,14 @@ export class Allocator {
           await this.#resolveUncertain(held)
           continue
         }
-        if (held?.record.session) return allocationOf(held.record)
+        if (held?.record.session) return this.#answerKnown(held, request)
 
         const build = this.#buildFor(request)
         this.#checkNotDraining(build)
-        let entry = this.#reserveReady(build, session)
+        const isLastChance =
+          options.waitMs <= 0 || clock.elapsed() - since >= options.waitMs || (this.#isQueueFull() && !call.hadServer)
+        const canWait = !isLastChance || !mayTakeUnheard(options)
+        let entry = this.#reserveReady(build, session, options, canWait)
         if (!entry) {
           entry = await this.#waitForServer(build, call, session, since, options)
           if (!entry) continue
@@ -114,7 +146,7 @@ export class Allocator {
         if (deposedError) throw deposedError
         if (entry.record.session?.id !== session.id) continue
         this.#reportAllocated(entry, session, since)
-        return allocationOf(entry.record)
+        return allocationOf(entry)
       }
     } finally {
       this.#calls.delete(key)
@@ -123,8 +155,25 @@ export class Allocator {
 
   #buildFor({ buildID }: AllocationRequest): BuildEntry {
     const build = this.#ctx.inventory.buildByID(buildID)
-    if (!build) throw new FleetError('not-found', `no build has the buildID ${JSON.stringify(buildID)}`)
+    if (!build) throw noBuildError(this.#ctx.inventory.builds.values(), buildID)
     return build
+  }
+
+  /** The session has a server, which may be of another build than the requested one. */
+  #answerKnown(entry: ServerEntry, { buildID, sessionID }: AllocationRequest): Allocation {
+    const allocation = allocationOf(entry, buildID)
+    if (allocation.buildMismatch) {
+      const { actual, requested } = allocation.buildMismatch
+      const { name } = entry.record
+      this.#ctx.logger.warn({ server: name, sessionID, requested, actual }, 'session has a server of another build')
+    }
+    return allocation
+  }
+
+  #answerJoined(allocation: Allocation, first: CallInProgress, request: AllocationRequest): Allocation {
+    if (first.buildID === request.buildID) return allocation
+    const entry = this.#ctx.inventory.serverBySession(request.sessionID)
+    return entry?.record.session ? this.#answerKnown(entry, request) : allocation
   }
 
   #checkNotDraining(build: BuildEntry): void {
@@ -132,10 +181,29 @@ export class Allocator {
     throw new FleetError('draining', `build ${build.record.name} is draining and allocates no servers`)
   }
 
-  #reserveReady(build: BuildEntry, session: Session): ServerEntry | undefined {
-    const entry = pickServer(build.buckets.ready, build.buckets.outdatedReady)
+  #reserveReady(
+    build: BuildEntry,
+    session: Session,
+    { confirmMs }: AllocateOptions,
+    canWait: boolean,
+  ): ServerEntry | undefined {
+    const entry = confirmMs === undefined ? pickServer(build.buckets, canWait) : this.#pickSoonest(build, canWait)
     if (entry) this.#reserve(entry, session)
     return entry
+  }
+
+  /** Gives an unheard server to the first call for this session. Returns false if there is none, or the call does not wait. */
+  #serveLastResort(request: AllocationRequest, options: AllocateOptions): boolean {
+    const entry = pickServer(this.#buildFor(request).buckets, !mayTakeUnheard(options))
+    return entry !== undefined && this.#deps.waitQueue.serveSession(sessionKey(request.sessionID), entry)
+  }
+
+  #pickSoonest({ buckets, dueReady: due, heldReady: held }: BuildEntry, canWait: boolean): ServerEntry | undefined {
+    const { limits, responsiveClock } = this.#ctx
+    const now = responsiveClock.now()
+    const isOverdue = ({ silentSince }: ServerEntry) =>
+      isHeartbeatOverdue(now - silentSince, limits.heartbeatIntervalMs)
+    return pickSoonest({ ...buckets, held, due }, isOverdue, canWait)
   }
 
   #reserve(entry: ServerEntry, session: Session): void {
@@ -149,20 +217,32 @@ export class Allocator {
     call: CallInProgress,
     session: Session,
     since: number,
-    { waitMs, signal }: AllocateOptions,
+    options: AllocateOptions,
   ): Promise<ServerEntry | undefined> {
     const { waitQueue } = this.#deps
+    const { waitMs, signal } = options
     for (const timeOut of call.timedOutJoins?.splice(0) ?? []) timeOut()
     const waitedMs = this.#ctx.clock.elapsed() - since
     const leftMs = waitMs - waitedMs
     if (leftMs <= 0) throw noServerError(build, waitedMs)
-    const { maxWaiting } = this.#ctx.limits
-    if (waitQueue.total >= maxWaiting && !call.hadServer) {
-      throw new FleetError('unavailable', `${waitQueue.total} callers are waiting, and maxWaiting is ${maxWaiting}`)
+    if (this.#isQueueFull() && !call.hadServer) {
+      const { maxWaiting } = this.#ctx.limits
+      const waiting = counted(waitQueue.total, 'caller is', 'callers are')
+      throw new FleetError('unavailable', `${waiting} waiting, and maxWaiting is ${maxWaiting}`)
     }
-    const timeoutError = () => noServerError(build, waitedMs + leftMs)
-    const waiting = { session: sessionKey(session.id), ticket: call.ticket, waitMs: leftMs, timeoutError, signal }
+    const waiting = {
+      session: sessionKey(session.id),
+      ticket: call.ticket,
+      waitMs: leftMs,
+      lastResort: () => pickServer(build.buckets, !mayTakeUnheard(options)),
+      timeoutError: () => noServerError(build, waitedMs + leftMs),
+      signal,
+    }
     return waitQueue.wait(build, waiting, (entry) => this.#reserve(entry, session))
+  }
+
+  #isQueueFull(): boolean {
+    return this.#deps.waitQueue.total >= this.#ctx.limits.maxWaiting
   }
 
   /** Returns normally if the caller needs another server. Throws if the outcome of the write is unknown. */
@@ -187,11 +267,19 @@ export class Allocator {
 
   #reportAllocated(entry: ServerEntry, session: Session, since: number): void {
     const { clock, emitter } = this.#ctx
-    const waitedMs = clock.elapsed() - since
-    const text = `${entry.record.name} was allocated to session ${session.id}`
-    const { at, build, server, message } = serverEvent(this.#ctx, entry, text)
+    const waitedMs = Math.round(clock.elapsed() - since)
+    const { at, build, server, message } = serverEvent(this.#ctx, entry, '')
+    this.#deps.activity.allocated(build, waitedMs)
     emitter.emit({ type: 'Allocated', at, build, server, message, sessionID: session.id, waitedMs })
   }
+}
+
+/**
+ * False for a call that has waited for a server and also has to wait until its game has received the session: there would be no
+ * time left for that, and the session would be bound to a server that may not be heard for minutes.
+ */
+function mayTakeUnheard({ waitMs, confirmMs }: AllocateOptions): boolean {
+  return waitMs <= 0 || confirmMs === undefined
 }
 
 function sessionOf({ sessionID, sessionCookie, initialPlayers = noPlayers }: AllocationRequest): Session {

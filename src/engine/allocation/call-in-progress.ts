@@ -1,10 +1,13 @@
 /** A call to `allocate` that has not settled yet, and the means for another call for the same session to wait for it. */
 import type { Clock } from '../../contracts/clock.js'
 import { FleetError } from '../../contracts/errors.js'
-import type { Allocation } from '../../rules/model/wire.js'
+import type { Allocation } from '../../contracts/sessions.js'
 
 export interface AllocateOptions {
+  /** How long to wait for a server. */
   readonly waitMs: number
+  /** How long the call may take in all if it has to wait until the game has confirmed the session. */
+  readonly confirmMs?: number | undefined
   readonly signal?: AbortSignal | undefined
 }
 
@@ -12,6 +15,8 @@ export interface CallInProgress {
   readonly buildID: string
   /** Determines the position in the wait queue. The call keeps its ticket if it has to wait again. */
   readonly ticket: number
+  /** True if the call waits until its game has confirmed the session. */
+  readonly confirms: boolean
   /** True once a server has been reserved for the call. If the call waits after that, it has lost the server. */
   hadServer: boolean
   /** Functions that end the wait of joined calls whose timeout passed while a server was reserved for the session. */
@@ -22,8 +27,8 @@ export interface CallInProgress {
 
 const pendingForever = new Promise<never>(() => {})
 
-export function newCall(buildID: string, ticket: number): CallInProgress {
-  return { buildID, ticket, hadServer: false, timedOutJoins: undefined, result: pendingForever }
+export function newCall(buildID: string, ticket: number, confirms: boolean): CallInProgress {
+  return { buildID, ticket, confirms, hadServer: false, timedOutJoins: undefined, result: pendingForever }
 }
 
 /**

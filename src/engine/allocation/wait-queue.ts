@@ -24,6 +24,8 @@ export interface WaitOptions {
   /** Position in the queue: lower goes first. A caller that waits again keeps its ticket. */
   readonly ticket: number
   readonly waitMs: number
+  /** Returns the server to take when the wait ends, if there is one after all. */
+  readonly lastResort: () => ServerEntry | undefined
   /** Creates the error for a wait that times out. */
   readonly timeoutError: () => FleetError
   readonly signal?: AbortSignal | undefined
@@ -54,13 +56,13 @@ export class WaitQueue {
   }
 
   /**
-   * Waits for a server. In the tick in which a server becomes ready, calls `reserve` for it and then resolves with it.
-   * Resolves with undefined if the session has been allocated a server in the meantime. A session has at most one waiter at
-   * a time.
+   * Waits for a server. In the tick in which a server becomes ready, calls `reserve` for it and then resolves with it. At the
+   * end of the wait, does so with the last resort, and rejects only if there is none. Resolves with undefined if the session
+   * has been allocated a server in the meantime. A session has at most one waiter at a time.
    */
   wait(
     build: BuildEntry,
-    { session, ticket, waitMs, timeoutError, signal }: WaitOptions,
+    { session, ticket, waitMs, lastResort, timeoutError, signal }: WaitOptions,
     reserve: (entry: ServerEntry) => void,
   ): Promise<ServerEntry | undefined> {
     return new Promise<ServerEntry | undefined>((resolve, reject) => {
@@ -90,6 +92,8 @@ export class WaitQueue {
       const abort = () =>
         waiter.reject(new FleetError('aborted', 'the caller stopped waiting', { cause: signal?.reason }))
       const cancel = this.#clock.after(waitMs, () => {
+        const entry = lastResort()
+        if (entry) return waiter.resolve(entry)
         this.#retryGrace.add(build, session)
         waiter.reject(timeoutError())
       })
@@ -101,6 +105,13 @@ export class WaitQueue {
   /** Gives a ready server to the caller at the head of its build's queue. */
   serve(entry: ServerEntry): void {
     this.#queues.get(entry.build)?.first?.resolve(entry)
+  }
+
+  /** Gives a server to the caller that waits for this session. Returns false if there is none. */
+  serveSession(session: string, entry: ServerEntry): boolean {
+    const waiter = this.#bySession.get(session)
+    waiter?.resolve(entry)
+    return waiter !== undefined
   }
 
   /** Ends the wait for a session to which another host has allocated a server. */

@@ -2,12 +2,12 @@
 import { FleetError } from '../../contracts/errors.js'
 import type { Versioned } from '../../contracts/store.js'
 import { type Build, keyOf, type Ref } from '../../rules/model/resources.js'
-import { type BuildInput, checkForBackend, readBuildInput } from '../../rules/validation/requests.js'
+import type { BuildInput } from '../../rules/validation/requests.js'
 import { buildEvent, type EngineContext } from '../context.js'
 import type { EventReporter } from '../reporting/event-reporter.js'
 import type { BuildEntry } from '../state/entries.js'
 import { lookUp } from '../state/inventory.js'
-import { buildIDTaken, invalidField, nameTaken } from './build-edits.js'
+import { buildIDTaken, checkMax, invalidField, nameTaken, readForBackend } from './build-edits.js'
 
 export interface BuildCreationDependencies {
   readonly events: EventReporter
@@ -18,8 +18,8 @@ export interface BuildCreationDependencies {
 export class BuildCreation {
   readonly #ctx: EngineContext
   readonly #deps: BuildCreationDependencies
-  /** Names and buildIDs of builds that are being created. */
-  readonly #claimed = new Set<string>()
+  /** Names and buildIDs of builds that are being created. Each value resolves when that creation has ended. */
+  readonly #claimed = new Map<string, Promise<void>>()
   /** Builds whose creation failed but that may be in the store, by key. */
   readonly #uncertain = new Map<string, Build>()
 
@@ -30,17 +30,16 @@ export class BuildCreation {
 
   /** Creates a build. Throws `invalid`, `exists`, or the store's error. */
   async create(input: unknown): Promise<BuildEntry> {
-    const { backend, clock, emitter, inventory } = this.#ctx
-    const checked = readBuildInput(input)
-    if (!checked.ok) throw invalidField(checked.problem)
-    const { metadata, spec } = checked.value
-    const support = checkForBackend(spec, backend.capabilities.template)
-    if (!support.ok) throw invalidField(support.problem)
-    backend.check?.(spec)
+    const { clock, emitter, inventory, limits } = this.#ctx
+    const checked = readForBackend(input, this.#ctx.backend)
+    const { metadata, spec } = checked.input
+    const tooMany = checkMax(spec.max, limits.maxServersPerBuild, 'spec.')
+    if (tooMany) throw invalidField(tooMany.problem)
     // An earlier creation that seemed to fail may have succeeded after all. If that build conflicts with this one, adopt it
     // first, so that the caller can see it.
     await this.#recover((build) => keyOf(build) === keyOf(metadata) || build.spec.buildID === spec.buildID)
-    const claims = this.#claim(checked.value)
+    let ended = () => {}
+    const claims = this.#claim(checked.input, new Promise((resolve) => (ended = resolve)))
     try {
       const build: Build = {
         namespace: metadata.namespace,
@@ -57,12 +56,20 @@ export class BuildCreation {
       const found = lookUp(inventory.builds, build)
       const entry = found?.record.uid === build.uid ? found : inventory.addBuild(build, revision)
       emitter.emit({ type: 'BuildCreated', ...buildEvent(this.#ctx, build, `build ${build.name} was created`) })
-      this.#deps.events.fieldsSkipped(build, support.value.skipped)
+      this.#deps.events.fieldsSkipped(build, checked.skipped)
+      // If the record has been adopted, that has reported them.
+      if (entry !== found) this.#deps.events.metadataKeys(build)
       this.#ctx.enqueue(entry)
       return entry
     } finally {
       for (const key of claims) this.#claimed.delete(key)
+      ended()
     }
+  }
+
+  /** Resolves when no build of this name is being created. */
+  async settled(ref: Ref): Promise<void> {
+    await this.#claimed.get(nameClaim(ref))
   }
 
   /** Adds a build from the store to the inventory. Returns false if another build has its name or buildID. */
@@ -71,6 +78,7 @@ export class BuildCreation {
     if (this.#ctx.stopped() || this.#ctx.inventory.builds.has(keyOf(record))) return false
     if (claimsOf(record, record.spec).some((key) => this.#claimed.has(key) && !ownClaims.includes(key))) return false
     this.#ctx.enqueue(this.#deps.load(found))
+    this.#deps.events.metadataKeys(record)
     return true
   }
 
@@ -79,14 +87,13 @@ export class BuildCreation {
     return this.#recover(() => true)
   }
 
-  #claim({ metadata, spec }: BuildInput): readonly string[] {
+  #claim({ metadata, spec }: BuildInput, ended: Promise<void>): readonly string[] {
     const { inventory } = this.#ctx
     const [name, id] = claimsOf(metadata, spec)
     if (inventory.builds.has(keyOf(metadata)) || this.#claimed.has(name)) throw nameTaken(metadata)
     const owner = inventory.buildByID(spec.buildID)
     if (owner || this.#claimed.has(id)) throw buildIDTaken(spec.buildID, owner?.record)
-    this.#claimed.add(name)
-    this.#claimed.add(id)
+    this.#claimed.set(name, ended).set(id, ended)
     return [name, id]
   }
 
@@ -119,5 +126,9 @@ export class BuildCreation {
 }
 
 function claimsOf(ref: Ref, { buildID }: Pick<Build['spec'], 'buildID'>): readonly [string, string] {
-  return [`name ${keyOf(ref)}`, `id ${buildID}`]
+  return [nameClaim(ref), `id ${buildID}`]
+}
+
+function nameClaim(ref: Ref): string {
+  return `name ${keyOf(ref)}`
 }

@@ -2,7 +2,7 @@
 import { FleetError } from '../../contracts/errors.js'
 import { transition } from '../../rules/lifecycle/lifecycle.js'
 import type { Ref } from '../../rules/model/resources.js'
-import { checkForBackend, readPatch } from '../../rules/validation/requests.js'
+import { readPatch } from '../../rules/validation/requests.js'
 import type { WaitQueue } from '../allocation/wait-queue.js'
 import { buildEvent, type EngineContext } from '../context.js'
 import type { BuildWriter } from '../persistence/build-writer.js'
@@ -11,8 +11,17 @@ import type { EventReporter } from '../reporting/event-reporter.js'
 import type { BuildEntry } from '../state/entries.js'
 import { lookUp } from '../state/inventory.js'
 import { serversOf } from '../state/queries.js'
+import { type Applied, applyBuild } from './build-application.js'
 import type { BuildCreation } from './build-creation.js'
-import { buildNotFound, invalidField, patched, updated } from './build-edits.js'
+import {
+  buildNotFound,
+  type CheckedInput,
+  invalidField,
+  patched,
+  readForBackend,
+  readUpdate,
+  replaced,
+} from './build-edits.js'
 
 export interface BuildOperationDependencies {
   readonly creation: BuildCreation
@@ -42,10 +51,11 @@ export class BuildOperations {
   }
 
   async patch(ref: Ref, change: unknown): Promise<BuildEntry> {
+    const { limits } = this.#ctx
     const build = this.find(ref)
     const checked = readPatch(change)
     if (!checked.ok) throw invalidField(checked.problem)
-    await this.#deps.writer.change(build, (record) => patched(record, checked.value))
+    await this.#deps.writer.change(build, (record) => patched(record, checked.value, limits.maxServersPerBuild))
     const { standingBy, max } = build.record.spec
     const message = `build ${ref.name} was patched: standingBy ${standingBy}, max ${max}`
     this.#ctx.emitter.emit({
@@ -59,19 +69,48 @@ export class BuildOperations {
 
   async update(ref: Ref, change: unknown): Promise<BuildEntry> {
     const build = this.find(ref)
-    const { backend, emitter } = this.#ctx
+    const { backend, emitter, limits } = this.#ctx
     let skipped: readonly string[] = []
     await this.#deps.writer.change(build, (record) => {
-      const next = updated(record, change)
-      const support = checkForBackend(next.spec, backend.capabilities.template)
-      if (!support.ok) throw invalidField(support.problem)
-      backend.check?.(next.spec)
-      skipped = support.value.skipped
-      return next
+      const next = readUpdate(record, change, { backend, maxServers: limits.maxServersPerBuild })
+      skipped = next.skipped
+      return { ...record, spec: next.input.spec }
     })
     emitter.emit({ type: 'BuildUpdated', ...buildEvent(this.#ctx, build.record, `build ${ref.name} was updated`) })
     this.#deps.events.fieldsSkipped(build.record, skipped)
     return build
+  }
+
+  /** Creates a build, or replaces the spec of the build that has its name. Throws `invalid`, `exists`, or the store's error. */
+  apply(input: unknown): Promise<Applied> {
+    const { backend, inventory } = this.#ctx
+    const checked = readForBackend(input, backend)
+    const { creation, writer } = this.#deps
+    return applyBuild({
+      find: () => lookUp(inventory.builds, checked.input.metadata),
+      create: () => creation.create(checked.input),
+      created: () => creation.settled(checked.input.metadata),
+      refresh: async (build) => {
+        if (!(await writer.refresh(build))) this.recordDeleted(build)
+      },
+      replace: (build) => this.#replace(build, checked),
+    })
+  }
+
+  /** Resolves with false if the build has this spec already. */
+  async #replace(build: BuildEntry, { input, skipped }: CheckedInput): Promise<boolean> {
+    const { emitter, limits } = this.#ctx
+    let isChanged = false
+    await this.#deps.writer.change(build, (record) => {
+      const next = replaced(record, input.spec, limits.maxServersPerBuild)
+      isChanged = next !== record
+      return next
+    })
+    if (!isChanged) return false
+    const message = `build ${build.record.name} was updated`
+    emitter.emit({ type: 'BuildUpdated', ...buildEvent(this.#ctx, build.record, message) })
+    this.#deps.events.fieldsSkipped(build.record, skipped)
+    return true
   }
 
   async setDraining(ref: Ref, draining: boolean): Promise<BuildEntry> {

@@ -1,21 +1,32 @@
 /** Handles heartbeats in constant time and without I/O. Updates records only if the state, health or players have changed. */
-import type { Heartbeat, HeartbeatAnswer, SessionConfig } from '../../rules/game/heartbeat.js'
+import { maintenanceNotice } from '../../rules/game/maintenance-notice.js'
+import type { GameState, Heartbeat, HeartbeatAnswer, SessionConfig } from '../../rules/game/heartbeat.js'
 import { afterReport, healthOf, reachesUnhealthyLimit, noReports } from '../../rules/lifecycle/health.js'
-import { isIdle, transition } from '../../rules/lifecycle/lifecycle.js'
+import { isIdle, type ServerEvent, transition } from '../../rules/lifecycle/lifecycle.js'
+import { keyOf, type Server, type Session } from '../../rules/model/resources.js'
+import { keptPlayers } from '../../rules/model/sizes.js'
 import type { EngineContext } from '../context.js'
-import type { ServerEntry } from '../state/entries.js'
-import { isCurrent } from '../state/queries.js'
+import type { CachedAnswers, ServerEntry } from '../state/entries.js'
+import { expectsHeartbeat } from '../state/queries.js'
+
+export interface HeartbeatsDependencies {
+  readonly playersChanged: (entry: ServerEntry) => void
+  /** Called for each heartbeat of a server. */
+  readonly arrived: (entry: ServerEntry) => void
+  /** Called with the first heartbeat in which the game reports its session as Active. */
+  readonly sessionConfirmed: (entry: ServerEntry) => void
+}
 
 export class Heartbeats {
   readonly #ctx: EngineContext
-  readonly #playersChanged: (entry: ServerEntry) => void
+  readonly #deps: HeartbeatsDependencies
   readonly #continue: HeartbeatAnswer
   readonly #terminate: HeartbeatAnswer
 
-  constructor(ctx: EngineContext, playersChanged: (entry: ServerEntry) => void) {
+  constructor(ctx: EngineContext, deps: HeartbeatsDependencies) {
     const nextHeartbeatIntervalMs = ctx.limits.heartbeatIntervalMs
     this.#ctx = ctx
-    this.#playersChanged = playersChanged
+    this.#deps = deps
     this.#continue = Object.freeze({ operation: 'Continue', nextHeartbeatIntervalMs })
     this.#terminate = Object.freeze({ operation: 'Terminate', nextHeartbeatIntervalMs })
   }
@@ -24,11 +35,18 @@ export class Heartbeats {
   receive(hostId: string, heartbeat: Heartbeat, unknown: () => 'Continue' | 'Terminate'): HeartbeatAnswer {
     const entry = this.#ctx.inventory.serverByHostId(hostId)
     if (!entry) return unknown() === 'Continue' ? this.#continue : this.#terminate
+    this.#deps.arrived(entry)
     if (entry.record.state !== 'Terminating') {
-      this.#recordArrival(entry)
+      const isNewlyHeard = this.#recordArrival(entry)
       this.#apply(entry, heartbeat)
+      // Only now, because the heartbeat may have ended the server or changed its health.
+      if (isNewlyHeard) this.#ctx.inventory.heardChanged(entry)
+      if (entry.bucket === 'ready') entry.build.dueReady.addLast(entry)
+      if (heartbeat.state === 'Active') this.#confirmSession(entry)
+    } else if (expectsHeartbeat(entry) || mayRun(entry)) {
+      this.#recordArrival(entry)
     }
-    return this.#answer(entry, heartbeat)
+    return this.answer(entry, heartbeat.state)
   }
 
   /** Call when the server's process is running. Starts its heartbeat timeout. */
@@ -46,31 +64,63 @@ export class Heartbeats {
     else awaitingFirstHeartbeat.add(entry)
   }
 
-  #recordArrival(entry: ServerEntry): void {
+  /** Returns true if the server was not heard before. */
+  #recordArrival(entry: ServerEntry): boolean {
     entry.silentSince = this.#ctx.responsiveClock.now()
     const { heartbeating, awaitingFirstHeartbeat, awaitingHeartbeat } = entry.build
     // Keeps the list ordered by last heartbeat, least recent first.
-    if (heartbeating.has(entry)) return heartbeating.moveToEnd(entry)
+    if (heartbeating.has(entry)) {
+      heartbeating.moveToEnd(entry)
+      return false
+    }
     awaitingFirstHeartbeat.delete(entry)
     awaitingHeartbeat.delete(entry)
     heartbeating.add(entry)
+    return true
   }
 
   #apply(entry: ServerEntry, heartbeat: Heartbeat): void {
-    const { clock, inventory, limits } = this.#ctx
+    const { clock, inventory } = this.#ctx
     this.#markRunning(entry)
     entry.healthReports = afterReport(entry.healthReports, heartbeat.health)
-    const now = clock.now()
-    const { record, healthReports } = entry
-    const next =
-      isIdle(record) && reachesUnhealthyLimit(healthReports, limits.unhealthyReports)
-        ? transition(record, { type: 'reportedUnhealthy', reports: healthReports.unhealthyInARow }, now)
-        : transition(record, { type: 'heartbeat', gameState: heartbeat.state, health: healthOf(healthReports) }, now)
-    inventory.update(entry, next)
-    if (!isSameList(entry.players, heartbeat.players)) {
-      entry.players = heartbeat.players
-      this.#playersChanged(entry)
+    inventory.update(entry, transition(entry.record, this.#eventOf(entry, heartbeat), clock.now()))
+    if (!isSameList(entry.players, heartbeat.players)) this.#updatePlayers(entry, keptPlayers(heartbeat.players))
+  }
+
+  #updatePlayers(entry: ServerEntry, players: readonly string[]): void {
+    // Of a list that is too long, the same players may be kept as before.
+    if (isSameList(entry.players, players)) return
+    this.#ctx.inventory.players.changed(entry, entry.players, players)
+    entry.players = players
+    this.#deps.playersChanged(entry)
+  }
+
+  #eventOf(entry: ServerEntry, heartbeat: Heartbeat): ServerEvent {
+    const { limits, logger } = this.#ctx
+    const { healthReports, inherited, record } = entry
+    const health = healthOf(healthReports)
+    entry.inherited = false
+    if (inherited && heartbeat.state === 'Active' && isIdle(record)) {
+      logger.warn(
+        { server: keyOf(record) },
+        'a match runs on a server whose record has no session; it goes on as Active',
+      )
+      return { type: 'foundActive', health }
     }
+    if (isIdle(record) && reachesUnhealthyLimit(healthReports, limits.unhealthyReports)) {
+      return { type: 'reportedUnhealthy', reports: healthReports.unhealthyInARow }
+    }
+    return { type: 'heartbeat', gameState: heartbeat.state, health }
+  }
+
+  /**
+   * An answer that contains the session may be lost, and Unreal reads it an interval late, so the game has its session for
+   * certain only when it reports Active.
+   */
+  #confirmSession(entry: ServerEntry): void {
+    if (entry.sessionConfirmed || !entry.record.session) return
+    entry.sessionConfirmed = true
+    this.#deps.sessionConfirmed(entry)
   }
 
   /** A heartbeat proves that the process runs, even if the backend has not reported it yet. */
@@ -82,13 +132,31 @@ export class Heartbeats {
     this.#ctx.inventory.update(entry, transition(record, event, this.#ctx.clock.now()))
   }
 
-  #answer(entry: ServerEntry, heartbeat: Heartbeat): HeartbeatAnswer {
-    const { session, state } = entry.record
-    if (state === 'Terminating' && isTerminationCertain(entry)) return this.#terminate
-    if (!session) return this.#continue
-    entry.sessionAnswers ??= createSessionAnswers(entry, this.#ctx.limits.heartbeatIntervalMs)
-    return heartbeat.state === 'StandingBy' ? entry.sessionAnswers.active : entry.sessionAnswers.continue
+  /** The game's grace period starts now. */
+  #terminateSent(entry: ServerEntry): void {
+    entry.terminateSentAt = this.#ctx.clock.elapsed()
+    this.#ctx.requeue(entry)
   }
+
+  /** Returns the answer to a heartbeat that reports `gameState`. Call it only to send the answer. */
+  answer(entry: ServerEntry, gameState: GameState): HeartbeatAnswer {
+    const { maintenance, session, state } = entry.record
+    if (state === 'Terminating' && isTerminationCertain(entry)) {
+      if (entry.terminateSentAt === undefined) this.#terminateSent(entry)
+      return this.#terminate
+    }
+    if (!session && !maintenance) return this.#continue
+    if (entry.answers?.session !== session || entry.answers?.maintenance !== maintenance) entry.answers = undefined
+    entry.answers ??= createAnswers(entry.record, this.#ctx.limits.heartbeatIntervalMs)
+    return session && gameState === 'StandingBy' ? entry.answers.active : entry.answers.continue
+  }
+}
+
+/** False once the server's process has ended: heartbeats that are still in flight then prove nothing. */
+function mayRun({ instance, createRequested, observationSeq }: ServerEntry): boolean {
+  // The backend has not reported it yet: the answer to its create call is outstanding or was lost.
+  if (!instance) return createRequested && observationSeq === 0
+  return instance.phase !== 'exited'
 }
 
 /**
@@ -100,30 +168,29 @@ function isTerminationCertain({ record, stored, recordDeleted, build }: ServerEn
   return recordDeleted || build.deleted || stored?.state === 'Terminating'
 }
 
-function createSessionAnswers(
-  entry: ServerEntry,
-  nextHeartbeatIntervalMs: number,
-): NonNullable<ServerEntry['sessionAnswers']> {
-  const session = entry.record.session
-  const sessionConfig = Object.freeze({
-    sessionId: session?.id ?? '',
-    ...(session?.cookie !== undefined && { sessionCookie: session.cookie }),
-    initialPlayers: session?.initialPlayers ?? [],
-    metadata: metadataOf(entry),
-  })
+function createAnswers(record: Server, nextHeartbeatIntervalMs: number): CachedAnswers {
+  const { maintenance, name, node, session } = record
+  const parts = {
+    nextHeartbeatIntervalMs,
+    ...(session && { sessionConfig: sessionConfigOf(session) }),
+    ...(maintenance && {
+      maintenance: maintenanceNotice(maintenance.at, maintenance.source === 'server' ? name : (node ?? name)),
+    }),
+  }
   return {
-    active: Object.freeze({ operation: 'Active', nextHeartbeatIntervalMs, sessionConfig }),
-    continue: Object.freeze({ operation: 'Continue', nextHeartbeatIntervalMs, sessionConfig }),
+    session,
+    maintenance,
+    active: Object.freeze({ operation: 'Active', ...parts }),
+    continue: Object.freeze({ operation: 'Continue', ...parts }),
   }
 }
 
-/**
- * Returns the build metadata that the server was started with. If the build changed before this host became the leader,
- * returns the current metadata instead.
- */
-function metadataOf(entry: ServerEntry): SessionConfig['metadata'] {
-  const { buildMetadata = {} } = entry.build.record.spec
-  return isCurrent(entry) ? buildMetadata : (entry.startMetadata ?? buildMetadata)
+function sessionConfigOf({ id, cookie, initialPlayers }: Session): SessionConfig {
+  return Object.freeze({
+    sessionId: id,
+    ...(cookie !== undefined && { sessionCookie: cookie }),
+    initialPlayers,
+  })
 }
 
 function isSameList(a: readonly string[], b: readonly string[]): boolean {

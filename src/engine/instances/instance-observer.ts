@@ -2,11 +2,14 @@
 import type { Instance } from '../../contracts/backend.js'
 import { transition } from '../../rules/lifecycle/lifecycle.js'
 import type { Ref } from '../../rules/model/resources.js'
+import { cutMessage } from '../../rules/model/sizes.js'
 import type { EngineContext } from '../context.js'
 import type { ServerEntry } from '../state/entries.js'
 import { lookUp } from '../state/inventory.js'
 
 export interface InstanceObserverDependencies {
+  /** Called when the server's instance exists and has not ended. */
+  readonly starting: (entry: ServerEntry, phase: 'pending' | 'running') => void
   /** Called when a server's process is running, to start its heartbeat timeout. */
   readonly running: (entry: ServerEntry) => void
   /** Called when a server stays Pending until someone fixes the cause. */
@@ -30,13 +33,15 @@ export class InstanceObserver {
     return this.#lastSeq
   }
 
-  observe(instance: Instance): void {
+  observe(observed: Instance): void {
+    const instance = withShortReason(observed)
     const entry = lookUp(this.#ctx.inventory.servers, instance.ref)
     if (!entry || entry.record.uid !== instance.uid) return this.#deps.orphan(instance)
     const wasRunning = entry.instance?.phase === 'running'
     entry.instance = instance
     entry.createRequested = true
     entry.observationSeq = ++this.#lastSeq
+    if (instance.phase !== 'exited') this.#deps.starting(entry, instance.phase)
     switch (instance.phase) {
       case 'pending':
         if (instance.blocked && instance.reason !== entry.pendingReason)
@@ -63,6 +68,7 @@ export class InstanceObserver {
     // If a Pending server's instance has never been seen, it only needs to be created.
     const existed = entry.instance !== undefined || entry.record.state !== 'Pending'
     entry.instance = undefined
+    entry.heartbeatLink.set?.delete(entry)
     entry.observationSeq = ++this.#lastSeq
     if (existed) inventory.update(entry, transition(entry.record, { type: 'gone' }, clock.now()))
     this.#ctx.requeue(entry)
@@ -86,8 +92,17 @@ export class InstanceObserver {
       ...(exitCode !== undefined && { exitCode }),
       ...(reason !== undefined && { reason }),
       ...(interrupted && { interrupted }),
+      ...(entry.agentWasAway && { agentWasAway: true as const }),
     }
+    entry.heartbeatLink.set?.delete(entry)
     inventory.update(entry, transition(entry.record, event, clock.now()))
     this.#ctx.requeue(entry)
   }
+}
+
+/** Backends quote commands and answers of other programs, which may be of any length. */
+function withShortReason(instance: Instance): Instance {
+  if (instance.reason === undefined) return instance
+  const reason = cutMessage(instance.reason)
+  return reason === instance.reason ? instance : { ...instance, reason }
 }

@@ -2,25 +2,32 @@
  * Keeps the engine's view of instances in sync with the backend: applies events as they arrive, and the full list at start,
  * when events may have been lost, and at every resync. Destroys orphans unless a match may be running on them.
  */
-import type { Instance } from '../../contracts/backend.js'
+import type { Instance, InstanceOrigin } from '../../contracts/backend.js'
 import type { Versioned } from '../../contracts/store.js'
-import type { GameState, Heartbeat, HeartbeatAnswer } from '../../rules/game/heartbeat.js'
+import type { GameState, Heartbeat, HeartbeatAnswer, HeartbeatHold } from '../../rules/game/heartbeat.js'
 import { readSessionHostId } from '../../rules/model/names.js'
 import type { Server } from '../../rules/model/resources.js'
 import type { EngineContext } from '../context.js'
 import type { ServerEntry } from '../state/entries.js'
 import { InstanceObserver } from './instance-observer.js'
 import { InstanceResync } from './instance-resync.js'
+import type { MaintenanceAnnouncements } from './maintenance-announcements.js'
 import { Orphans } from './orphans.js'
 
 export interface InstanceWatcherDependencies {
+  /** Called when a server's instance exists and has not ended. */
+  readonly starting: (entry: ServerEntry, phase: 'pending' | 'running') => void
   /** Called when a server's process is running, to start its heartbeat timeout. */
   readonly running: (entry: ServerEntry) => void
   readonly heartbeat: (sessionHostId: string, heartbeat: Heartbeat) => HeartbeatAnswer
+  readonly holdHeartbeat: (sessionHostId: string, hold: HeartbeatHold) => (() => void) | undefined
   /** Called when a server stays Pending until someone fixes the cause. */
   readonly startBlocked: (entry: ServerEntry, reason: string) => void
   /** Adopts a record that an earlier leader wrote after this host read the store. */
   readonly adopt: (server: Versioned<Server>) => void
+  /** Adds a server whose record is lost and whose game reports a match. Returns false if its build does not exist. */
+  readonly recover: (instance: Instance, origin: InstanceOrigin) => boolean
+  readonly maintenance: Pick<MaintenanceAnnouncements, 'report'>
 }
 
 export class InstanceWatcher {
@@ -52,7 +59,11 @@ export class InstanceWatcher {
         this.#observer.observeGone(ref, uid)
       },
       resync: () => this.#resync.request(),
+      maintenance: (nodes) => {
+        if (!this.#stopped) this.#deps.maintenance.report(nodes)
+      },
       heartbeat: this.#deps.heartbeat,
+      holdHeartbeat: this.#deps.holdHeartbeat,
     })
     return this.#resync.start()
   }
@@ -69,13 +80,15 @@ export class InstanceWatcher {
     this.#observer.observe(instance)
   }
 
-  /** Decides the answer to a heartbeat whose id belongs to no server. `gameState` is the state that the game reports. */
+  /**
+   * Decides the answer to a heartbeat whose id belongs to no server. `gameState` is the state that the game reports. The answer does
+   * not reveal whether a server with this name exists, unless its token is lost: that must not end its match.
+   */
   unknownHeartbeat(hostId: string, gameState: GameState): 'Continue' | 'Terminate' {
     const name = readSessionHostId(hostId)?.name
     if (gameState !== 'Active' || name === undefined) return 'Terminate'
-    if (this.#orphans.keepActive(name)) return 'Continue'
-    // The token may have been lost together with the store. That must not end a match.
-    return this.#ctx.inventory.isActive(name) ? 'Continue' : 'Terminate'
+    if (this.#orphans.keepActive(name, hostId)) return 'Continue'
+    return this.#ctx.inventory.isActiveWithoutToken(name) ? 'Continue' : 'Terminate'
   }
 
   /** Destroys orphans without a match. Called once a second. */

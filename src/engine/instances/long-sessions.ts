@@ -6,6 +6,7 @@ import { transition } from '../../rules/lifecycle/lifecycle.js'
 import type { EngineContext } from '../context.js'
 import type { Conditions } from '../reporting/conditions.js'
 import type { BuildEntry, ServerEntry } from '../state/entries.js'
+import { counted } from '../../rules/model/counted.js'
 
 /** Maximum number of servers named in the condition's message. */
 const maxNames = 5
@@ -29,7 +30,8 @@ export class LongSessions {
     }
     const seconds = (limitMs ?? 0) / 1000
     if (build.record.spec.health?.endLongSessions) this.#end(long, seconds)
-    this.#conditions.updateLongSession(build, long.length > 0 ? describe(long, seconds) : undefined)
+    const message = long.length > 0 ? describe(long, seconds) : undefined
+    this.#conditions.update(build, 'LongSession', 'SessionTooLong', message)
   }
 
   #end(long: readonly ServerEntry[], seconds: number): void {
@@ -45,5 +47,5 @@ export class LongSessions {
 function describe(long: readonly ServerEntry[], seconds: number): string {
   const names = long.slice(0, maxNames).map((entry) => entry.record.name)
   const more = long.length > maxNames ? '…' : ''
-  return `${long.length} sessions exceed the limit of ${seconds} s: ${names.join(', ')}${more}`
+  return `${counted(long.length, 'session exceeds', 'sessions exceed')} the limit of ${seconds} s: ${names.join(', ')}${more}`
 }

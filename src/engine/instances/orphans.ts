@@ -1,8 +1,9 @@
 /**
  * Handles orphans: instances without a server record. An orphan is destroyed once it has exited, or has reported no match
- * for `limits.silenceMs`. If its record appears in the store in the meantime, the record is adopted instead.
+ * for `limits.silenceMs`. If its record appears in the store in the meantime, the record is adopted instead. If it reports a match
+ * and tells which server it is, it gets a new record.
  */
-import type { Instance } from '../../contracts/backend.js'
+import type { Instance, InstanceOrigin } from '../../contracts/backend.js'
 import type { Versioned } from '../../contracts/store.js'
 import { keyOf, type Ref, type Server } from '../../rules/model/resources.js'
 import { withTimeout } from '../../util/with-timeout.js'
@@ -19,6 +20,8 @@ export interface OrphansDependencies {
   /** Adopts a record that an earlier leader wrote after this host read the store. */
   readonly adopt: (server: Versioned<Server>) => void
   readonly observe: (instance: Instance) => void
+  /** Adds a server whose record is lost. Returns false if its build does not exist. */
+  readonly recover: (instance: Instance, origin: InstanceOrigin) => boolean
 }
 
 export class Orphans {
@@ -61,14 +64,23 @@ export class Orphans {
     for (const [key, orphan] of this.#orphans) if (!uids.has(orphan.instance.uid)) this.#orphans.delete(key)
   }
 
-  /** Call when an instance with this name reports a match. Returns false if no orphan has this name. */
-  keepActive(name: string): boolean {
-    for (const orphan of this.#orphans.values()) {
-      if (orphan.instance.ref.name !== name) continue
+  /** Call when an instance with this name reports a match. Returns false if it is no orphan. */
+  keepActive(name: string, hostId: string): boolean {
+    for (const [key, orphan] of this.#orphans) {
+      const { ref, origin } = orphan.instance
+      if (ref.name !== name || (origin && origin.sessionHostId !== hostId)) continue
       orphan.idleSince = this.#ctx.clock.elapsed()
+      if (this.#isRecovered(orphan)) this.#orphans.delete(key)
       return true
     }
     return false
+  }
+
+  /** In a shared store, a record may be missing because another host or a person has deleted it. */
+  #isRecovered({ instance, isBeingDestroyed }: Orphan): boolean {
+    const { origin, phase } = instance
+    if (this.#ctx.store.shared || isBeingDestroyed || phase !== 'running') return false
+    return origin !== undefined && this.#deps.recover(instance, origin)
   }
 
   destroyIdle(): void {
@@ -99,7 +111,7 @@ export class Orphans {
         return
       }
       const graceMs = phase === 'exited' ? 0 : limits.silenceMs
-      await destroyLimiter(() =>
+      await destroyLimiter(undefined, () =>
         withTimeout(clock, graceMs + limits.callTimeoutMs, `the destruction of ${ref.name}`, (signal) =>
           backend.destroy(ref, uid, { graceMs, signal }),
         ),
@@ -107,7 +119,7 @@ export class Orphans {
       if (this.#orphans.get(key) === orphan) this.#orphans.delete(key)
     } catch (error) {
       orphan.idleSince = clock.elapsed()
-      logger.warn({ instance: key, err: error }, 'orphan could not be destroyed; will retry')
+      logger.warn({ instance: key, err: error }, 'cannot destroy an orphan; will retry')
     } finally {
       orphan.isBeingDestroyed = false
     }

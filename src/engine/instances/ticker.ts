@@ -5,6 +5,7 @@
 import type { Clock } from '../../contracts/clock.js'
 import type { EngineContext } from '../context.js'
 import type { DetailWriter } from '../persistence/detail-writer.js'
+import type { Activity } from '../reporting/activity.js'
 import type { InstanceWatcher } from './instance-watcher.js'
 import type { ResponsiveClock } from './responsive-clock.js'
 import type { Timeouts } from './timeouts.js'
@@ -13,6 +14,7 @@ export interface TickerDependencies {
   readonly timeouts: Pick<Timeouts, 'check' | 'restartTimers'>
   readonly watcher: Pick<InstanceWatcher, 'destroyOrphans' | 'restartTimers'>
   readonly details: Pick<DetailWriter, 'flush'>
+  readonly activity: Pick<Activity, 'tick'>
 }
 
 const tickMs = 1_000
@@ -46,7 +48,7 @@ export class Ticker {
   }
 
   #tick(): void {
-    const { timeouts, watcher, details } = this.#deps
+    const { timeouts, watcher, details, activity } = this.#deps
     const now = this.#clock.elapsed()
     const lateMs = Math.max(0, now - this.#lastTick - tickMs)
     this.#lastTick = now
@@ -58,6 +60,7 @@ export class Ticker {
     timeouts.check()
     watcher.destroyOrphans()
     details.flush()
+    activity.tick()
     this.#schedule()
   }
 }

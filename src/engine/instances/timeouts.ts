@@ -1,7 +1,7 @@
 /**
  * Detects servers that exceed a time limit: those that send no heartbeat, take too long to become ready, or have a session
- * that is too long. Reads only the front of time-ordered lists, so the cost of a check depends on how many servers it finds
- * and not on the size of the fleet.
+ * that is too long. Reads only the servers that are starting and the front of time-ordered lists, so the cost of a check
+ * does not depend on the size of the fleet.
  */
 import { transition } from '../../rules/lifecycle/lifecycle.js'
 import { type LifeLimits, lifeLimits } from '../../rules/lifecycle/limits.js'
@@ -9,14 +9,23 @@ import type { EngineContext } from '../context.js'
 import type { Conditions } from '../reporting/conditions.js'
 import type { BuildEntry, ServerEntry } from '../state/entries.js'
 import type { LinkedSet } from '../state/linked-set.js'
+import { lateServers, startingServers } from '../state/queries.js'
+import type { LateStarts } from './late-starts.js'
 import { LongSessions } from './long-sessions.js'
+
+export interface TimeoutsDependencies {
+  readonly conditions: Conditions
+  readonly lateStarts: LateStarts
+}
 
 export class Timeouts {
   readonly #ctx: EngineContext
+  readonly #lateStarts: LateStarts
   readonly #longSessions: LongSessions
 
-  constructor(ctx: EngineContext, conditions: Conditions) {
+  constructor(ctx: EngineContext, { conditions, lateStarts }: TimeoutsDependencies) {
     this.#ctx = ctx
+    this.#lateStarts = lateStarts
     this.#longSessions = new LongSessions(ctx, conditions)
   }
 
@@ -26,17 +35,24 @@ export class Timeouts {
   }
 
   /**
-   * Call after the host was unresponsive. Every server gets its full timeout again, because the host may have missed
-   * heartbeats.
+   * Call after the host was unresponsive. Every server gets its full timeout again and counts as unheard, because the host may
+   * have missed heartbeats. A game that started meanwhile may have exited because it could not reach the agent.
    */
   restartTimers(): void {
-    const now = this.#ctx.responsiveClock.now()
-    for (const build of this.#ctx.inventory.everyBuild) {
+    const { inventory, responsiveClock } = this.#ctx
+    const now = responsiveClock.now()
+    for (const build of inventory.everyBuild) {
       for (const entry of build.heartbeating) build.awaitingHeartbeat.add(entry)
+      // In the order in which they became ready.
+      for (const entry of build.buckets.ready) inventory.heardChanged(entry)
+      for (const entry of build.buckets.outdatedReady) inventory.heardChanged(entry)
       for (const entry of build.awaitingHeartbeat) entry.silentSince = now
       for (const entry of build.awaitingFirstHeartbeat) entry.silentSince = now
-      for (const entry of build.buckets.initializing) entry.runningSince = now
-      for (const entry of build.buckets.outdatedInitializing) entry.runningSince = now
+      for (const entry of [...startingServers(build), ...lateServers(build)]) {
+        entry.agentWasAway = true
+        if (entry.record.state === 'Initializing') entry.runningSince = now
+      }
+      this.#lateStarts.restartTimers(build)
     }
   }
 
@@ -46,9 +62,10 @@ export class Timeouts {
     this.#checkSilence(build.heartbeating, limits.silenceMs, true)
     this.#checkSilence(build.awaitingHeartbeat, Math.max(limits.firstHeartbeatMs, limits.silenceMs), true)
     if (limits.initializingMs !== undefined) {
-      this.#checkInitializing(build.buckets.initializing, limits.initializingMs)
-      this.#checkInitializing(build.buckets.outdatedInitializing, limits.initializingMs)
+      this.#checkInitializing(startingServers(build), limits.initializingMs)
+      this.#checkInitializing(lateServers(build), limits.initializingMs)
     }
+    this.#lateStarts.check(build)
     this.#longSessions.check(build, limits.sessionMs)
   }
 
@@ -62,11 +79,11 @@ export class Timeouts {
     }
   }
 
-  #checkInitializing(bucket: LinkedSet<ServerEntry>, limitMs: number): void {
+  #checkInitializing(servers: Iterable<ServerEntry>, limitMs: number): void {
     const { clock, inventory, responsiveClock } = this.#ctx
     const now = responsiveClock.now()
-    for (const entry of bucket) {
-      if (now - (entry.runningSince ?? now) < limitMs) return
+    for (const entry of servers) {
+      if (now - (entry.runningSince ?? now) < limitMs) continue
       inventory.update(entry, transition(entry.record, { type: 'neverReady', limitMs }, clock.now()))
     }
   }

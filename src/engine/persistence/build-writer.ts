@@ -4,7 +4,7 @@
  * has changed the record.
  */
 import { FleetError } from '../../contracts/errors.js'
-import type { Store } from '../../contracts/store.js'
+import type { Store, Versioned } from '../../contracts/store.js'
 import type { Build } from '../../rules/model/resources.js'
 import type { BuildEntry } from '../state/entries.js'
 import type { Inventory } from '../state/inventory.js'
@@ -65,15 +65,28 @@ export class BuildWriter {
     if (build.writing) await this.change(build, (record) => record).catch(() => undefined)
   }
 
-  /** Applies changes made by another writer. Returns false if the record has been deleted. */
+  /**
+   * Applies a version reported by the store's watch. Returns false if it cannot be used, because the record is in an unknown
+   * state, belongs to another build, or is being written: `found` may then be older than this host's write.
+   */
+  accept(build: BuildEntry, found: Versioned<Build>): boolean {
+    if (build.writing || this.#uncertain.has(build) || found.record.uid !== build.record.uid) return false
+    if (found.revision !== build.revision) this.#replace(build, found.record, found.revision)
+    return true
+  }
+
+  /** Reads the record and applies changes made by another writer. Returns false if the record has been deleted. */
   async refresh(build: BuildEntry): Promise<boolean> {
     const { revision } = build
     const current = await this.#store.builds.get(build.record)
-    // If this host has written the record in the meantime, that write has detected any conflict itself.
-    if (build.writing || build.revision !== revision) return true
+    // A write in progress detects any conflict itself.
+    if (build.writing) return true
+    const isGone = current?.record.uid !== build.record.uid
+    // What was read may be older than a write that this host has completed in the meantime. A missing record is not: it existed.
+    if (!isGone && build.revision !== revision) return true
     this.#uncertain.delete(build)
     if (build.deleted) return true
-    if (current?.record.uid !== build.record.uid) return false
+    if (isGone) return false
     if (current.revision !== revision) this.#replace(build, current.record, current.revision)
     return true
   }

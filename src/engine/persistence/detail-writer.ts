@@ -1,17 +1,21 @@
 /**
- * Writes player lists to detail records: at most once a second per server, only the latest list, and never while handling a
- * heartbeat.
+ * Writes player lists to detail records: on average at most once a second per server, only the latest list, and never while
+ * handling a heartbeat. The rules are in `rules/planning/player-writes.ts`.
  */
 import { FleetError } from '../../contracts/errors.js'
 import { type Detail, keyOf } from '../../rules/model/resources.js'
+import { isWrittenAtInterval, isWrittenAtOnce, type LastWrite } from '../../rules/planning/player-writes.js'
 import { type EngineContext, serverEvent } from '../context.js'
 import type { ServerEntry } from '../state/entries.js'
+import { counted } from '../../rules/model/counted.js'
 
 const maxAttempts = 5
 
 export class DetailWriter {
   readonly #ctx: EngineContext
-  readonly #dirty = new Set<ServerEntry>()
+  /** The servers whose list is not written yet, with the elapsed time of the list's last change. */
+  readonly #dirty = new Map<ServerEntry, number>()
+  readonly #lastWrites = new WeakMap<ServerEntry, LastWrite>()
   readonly #writing = new Map<ServerEntry, Promise<void>>()
   /**
    * Servers whose detail in the store is in an unknown state, because a write failed and reading the detail back failed too.
@@ -22,21 +26,24 @@ export class DetailWriter {
     this.#ctx = ctx
   }
 
-  /** Marks the server's player list as changed, and emits the event. */
+  /** Marks the server's player list as changed, writes it if it must not wait, and emits the event. */
   changed(entry: ServerEntry): void {
-    this.#dirty.add(entry)
+    this.#dirty.set(entry, this.#ctx.clock.elapsed())
+    this.#writeAtOnce(entry)
     this.#ctx.emitter.emit({
       type: 'PlayersChanged',
-      ...serverEvent(this.#ctx, entry, `${entry.players.length} players on ${entry.record.name}`),
+      ...serverEvent(this.#ctx, entry, `${counted(entry.players.length, 'player')} on ${entry.record.name}`),
       players: entry.players,
     })
   }
 
   /** Starts writing the changed lists. Called once a second. */
   flush(): void {
-    for (const entry of this.#dirty) {
+    const now = this.#ctx.clock.elapsed()
+    for (const [entry, changedAt] of this.#dirty) {
       if (this.#ctx.inventory.servers.get(keyOf(entry.record)) !== entry) this.#dirty.delete(entry)
-      else if (!this.#writing.has(entry)) void this.#start(entry)
+      else if (!this.#writing.has(entry) && isWrittenAtInterval(entry.players.length, changedAt, now))
+        void this.#start(entry)
     }
   }
 
@@ -60,19 +67,32 @@ export class DetailWriter {
   /** Writes the changed lists. Resolves when each write has succeeded or failed. */
   async close(): Promise<void> {
     await Promise.all([...this.#writing.values()])
-    await Promise.all([...this.#dirty].map((entry) => this.#start(entry)))
+    await Promise.all(Array.from(this.#dirty.keys(), (entry) => this.#start(entry)))
+  }
+
+  #writeAtOnce(entry: ServerEntry): void {
+    if (this.#writing.has(entry) || this.#ctx.stopped()) return
+    const now = this.#ctx.clock.elapsed()
+    if (isWrittenAtOnce(entry.players.length, this.#lastWrites.get(entry), now)) void this.#start(entry)
   }
 
   #start(entry: ServerEntry): Promise<void> {
+    const changedAt = this.#dirty.get(entry) ?? 0
     this.#dirty.delete(entry)
-    const done = this.#write(entry)
-      .catch((error: unknown) => {
-        this.#ctx.logger.warn({ server: entry.record.name, err: error }, 'players could not be saved; will retry')
-        this.#dirty.add(entry)
-      })
-      .finally(() => {
+    // Deferred, so that the heartbeat is answered first.
+    const written = Promise.resolve().then(() => this.#write(entry))
+    const done = written.then(
+      () => {
         this.#writing.delete(entry)
-      })
+        // Players may have connected while an empty list was being written.
+        if (this.#dirty.has(entry)) this.#writeAtOnce(entry)
+      },
+      (error: unknown) => {
+        this.#writing.delete(entry)
+        this.#ctx.logger.warn({ server: entry.record.name, err: error }, 'cannot save players; will retry')
+        if (!this.#dirty.has(entry)) this.#dirty.set(entry, changedAt)
+      },
+    )
     this.#writing.set(entry, done)
     return done
   }
@@ -80,6 +100,7 @@ export class DetailWriter {
   async #write(entry: ServerEntry): Promise<void> {
     const { details } = this.#ctx.store
     const { namespace, name, build } = entry.record
+    this.#lastWrites.set(entry, { at: this.#ctx.clock.elapsed(), count: entry.players.length })
     const detail: Detail = { namespace, name, build, players: entry.players }
     try {
       entry.detailRevision =
@@ -87,7 +108,7 @@ export class DetailWriter {
           ? await details.create(detail)
           : await details.update(detail, entry.detailRevision)
     } catch (error) {
-      // The game's current list is authoritative, so the next write replaces the stored list.
+      // The game's current list is authoritative, so the next write, at the end of an interval, replaces the stored list.
       await this.#readBack(entry)
       throw error
     }

@@ -50,6 +50,13 @@ export class Loader {
       // Which template crashed is not stored either, so assume that it was the current one until its servers stay up.
       build.crashedTemplate = build.templateHash
     }
+    const disappearing = record.conditions.find(({ type }) => type === 'Disappearing')
+    if (disappearing) {
+      const limits = backoffLimits(this.#ctx)
+      build.backoff = afterFailure(build.backoff, this.#ctx.clock.elapsed(), limits)
+      build.lossMessage = disappearing.message
+      build.losses = { since: disappearing.since, until: this.#ctx.clock.now() + limits.initialMs + limits.resetMs }
+    }
     return build
   }
 
@@ -60,7 +67,6 @@ export class Loader {
     if (record.state === 'Active') entry.activeSince = this.#elapsedAt(record.reachedActiveOn)
     entry.crashCounted = entry.build.record.countedCrashes.includes(record.uid)
     if (record.state === 'Terminating') {
-      entry.terminatingSince = clock.elapsed()
       if (needsBackoff(record) && isCurrent(entry)) {
         entry.build.crashedTemplate = entry.build.templateHash
       }
@@ -99,8 +105,8 @@ function stateSince(server: Server): number {
   return server.reachedActiveOn ?? server.reachedStandingByOn ?? server.createdAt
 }
 
-/** Creates a placeholder for a build whose record has been deleted, so that its servers can be terminated. */
-function placeholderBuild(server: Server): Build {
+/** Creates a placeholder for a build whose record has been deleted or lost and that still has servers. */
+export function placeholderBuild(server: Server): Build {
   return {
     namespace: server.namespace,
     name: server.build,

@@ -6,7 +6,9 @@ import type { Clock } from '../../contracts/clock.js'
 import { FleetError } from '../../contracts/errors.js'
 import type { Store, Versioned } from '../../contracts/store.js'
 import { isIdle, transition } from '../../rules/lifecycle/lifecycle.js'
+import { isSameData, mergedData } from '../../rules/lifecycle/server-data.js'
 import type { Server, Session } from '../../rules/model/resources.js'
+import { repairedData } from '../../rules/validation/server-data.js'
 import type { ServerEntry } from '../state/entries.js'
 import type { Inventory } from '../state/inventory.js'
 
@@ -67,6 +69,16 @@ export class ServerWriter {
     return this.#inTurn(entry, isInStore, this.#compare)
   }
 
+  /**
+   * Like `refresh`, but with a version reported by the store's watch. Returns false if it cannot be used, because this host is
+   * writing the record or does not know its state in the store. Throws LostServer.
+   */
+  accept(entry: ServerEntry, found: Versioned<Server>): boolean {
+    if (entry.saving || !isInStore(entry)) return false
+    this.#reconcileWith(entry, found)
+    return true
+  }
+
   /** Runs `work` after the write in progress, if `isWanted` is still true then. */
   #inTurn(
     entry: ServerEntry,
@@ -106,7 +118,10 @@ export class ServerWriter {
   }
 
   readonly #compare = async (entry: ServerEntry): Promise<void> => {
-    const current = await this.#store.servers.get(entry.record)
+    this.#reconcileWith(entry, await this.#store.servers.get(entry.record))
+  }
+
+  #reconcileWith(entry: ServerEntry, current: Versioned<Server> | undefined): void {
     if (current?.record.uid !== entry.record.uid) throw this.#endLost(entry, recordDeleted)
     if (current.revision === entry.revision) return
     entry.revision = current.revision
@@ -157,6 +172,7 @@ export class ServerWriter {
       return true
     }
     this.#yieldTo(entry, current)
+    entry.stored = current.record
     return false
   }
 
@@ -184,12 +200,27 @@ export class ServerWriter {
     return error
   }
 
-  /** If another host has allocated or terminated this idle server, accepts that and throws LostServer. */
+  /**
+   * Accepts what another host or a person may change: an announcement of maintenance, unless this host has an unsaved one, the
+   * server's data, except for what this host has changed and not saved yet, and that another host has allocated or terminated this
+   * idle server. In the latter case throws LostServer.
+   */
   #yieldTo(entry: ServerEntry, { record }: Versioned<Server>): void {
+    const isUnsaved = entry.record.maintenance?.at !== entry.stored?.maintenance?.at
+    const { maintenance } = isUnsaved ? entry.record : record
     const isEnded = record.state === 'Terminating' && isIdle(entry.record)
-    if (!isEnded && !this.#isAllocatedElsewhere(entry, record)) return
-    entry.stored = record
-    this.#inventory.grant(entry, record)
+    const isLost = isEnded || this.#isAllocatedElsewhere(entry, record)
+    // Before the record is replaced, because it says what this host has changed.
+    const theirs = record.data && repairedData(record.data, entry.record.data)
+    const data = mergedData(entry.stored?.data, entry.record.data, theirs)
+    if (isLost) {
+      entry.stored = record
+      this.#inventory.grant(entry, record)
+    }
+    const now = this.#clock.now()
+    const announced = transition(entry.record, { type: 'maintenance', maintenance }, now)
+    this.#inventory.update(entry, transition(announced, { type: 'data', data }, now))
+    if (!isLost) return
     throw lost(entry, isEnded ? 'another host has ended it' : 'another host has allocated it')
   }
 
@@ -232,6 +263,9 @@ function isSame(a: Server, b: Server): boolean {
     a.templateHash === b.templateHash &&
     JSON.stringify(a.ports) === JSON.stringify(b.ports) &&
     a.session?.id === b.session?.id &&
+    a.maintenance?.at === b.maintenance?.at &&
+    a.maintenance?.source === b.maintenance?.source &&
+    isSameData(a.data, b.data) &&
     a.ending?.reason === b.ending?.reason
   )
 }

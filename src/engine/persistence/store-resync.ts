@@ -14,10 +14,12 @@ export interface StoreResyncDependencies {
   readonly adoptBuild: (build: Versioned<Build>) => void
   /** Adopts builds that are in the store although their creation failed. */
   readonly recoverUncertainBuilds: () => Promise<void>
-  readonly builds: Pick<BuildWriter, 'refresh' | 'settled' | 'uncertain'>
+  readonly builds: Pick<BuildWriter, 'accept' | 'refresh' | 'settled' | 'uncertain'>
   /** Called when the record of this build has been deleted. */
   readonly buildGone: (build: BuildEntry) => void
   readonly adoptServer: (server: Versioned<Server>) => void
+  /** Called with each version of this server's record that the watch reports. Returns false if it must be read instead. */
+  readonly acceptServer: (entry: ServerEntry, found: Versioned<Server>) => boolean
   /** Called when another writer has changed or deleted the record of this server. */
   readonly refreshServer: (entry: ServerEntry) => Promise<void>
 }
@@ -54,12 +56,12 @@ export class StoreResync {
     return {
       builds: {
         listed: (all, namespace) => this.#run(this.#allBuilds(all, namespace)),
-        changed: (found) => this.#run(this.#buildChanged(found)),
+        changed: (found) => this.#run(this.#buildReported(found)),
         gone: (ref) => this.#run(this.#buildGone(ref)),
       },
       servers: {
         listed: (all, namespace) => this.#run(this.#allServers(all, namespace)),
-        changed: (found) => this.#run(this.#serverChanged(found)),
+        changed: (found) => this.#run(this.#serverReported(found)),
         gone: (ref) => this.#run(this.#serverGone(ref)),
       },
     }
@@ -70,7 +72,7 @@ export class StoreResync {
     work.catch((error: unknown) => {
       if (this.#ctx.stopped()) return
       this.#needsList = true
-      this.#ctx.logger.warn({ err: error }, 'store change could not be processed; will retry at the next resync')
+      this.#ctx.logger.warn({ err: error }, 'cannot process a store change; will retry at the next resync')
     })
   }
 
@@ -125,6 +127,12 @@ export class StoreResync {
     for (const found of listed) await this.#serverChanged(found)
   }
 
+  async #buildReported(found: Versioned<Build>): Promise<void> {
+    const build = this.#ctx.inventory.builds.get(keyOf(found.record))
+    if (build && this.#deps.builds.accept(build, found)) return
+    await this.#buildChanged(found)
+  }
+
   async #buildChanged(found: Versioned<Build>): Promise<void> {
     const build = this.#ctx.inventory.builds.get(keyOf(found.record))
     if (build?.revision === found.revision) return
@@ -140,7 +148,7 @@ export class StoreResync {
     if (build) await this.#refreshBuild(build)
   }
 
-  /** Reads the build again before adopting it, because the reported change may be older than a deletion by this host. */
+  /** Reads the build before adopting it, because the reported version may be older than a deletion by this host. */
   async #adoptBuild(ref: Ref): Promise<void> {
     const { inventory, store } = this.#ctx
     if (inventory.builds.has(keyOf(ref))) return
@@ -152,7 +160,16 @@ export class StoreResync {
     // A write in progress may be older than the reported change.
     await this.#deps.builds.settled(build)
     const exists = await this.#deps.builds.refresh(build)
-    if (!exists && !this.#ctx.stopped()) this.#deps.buildGone(build)
+    if (exists || this.#ctx.stopped()) return
+    this.#deps.buildGone(build)
+    // Another build may have been created under its name, and its event may have been processed before.
+    if (this.#ctx.store.shared) await this.#adoptBuild(build.ref)
+  }
+
+  async #serverReported(found: Versioned<Server>): Promise<void> {
+    const entry = this.#ctx.inventory.servers.get(keyOf(found.record))
+    if (entry && this.#deps.acceptServer(entry, found)) return
+    await this.#serverChanged(found)
   }
 
   async #serverChanged(found: Versioned<Server>): Promise<void> {

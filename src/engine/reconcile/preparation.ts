@@ -6,6 +6,7 @@
 import type { PrepareOptions } from '../../contracts/backend.js'
 import { messageOf } from '../../contracts/errors.js'
 import { afterFailure, type Backoff, noBackoff } from '../../rules/lifecycle/backoff.js'
+import { cutMessage } from '../../rules/model/sizes.js'
 import { backoffLimits, buildEvent, type EngineContext } from '../context.js'
 import { type Conditions, hasCondition } from '../reporting/conditions.js'
 import type { BuildEntry, ServerEntry } from '../state/entries.js'
@@ -134,8 +135,9 @@ export class Preparation {
   #prepareOptions(build: BuildEntry, attempt: Attempt, isCurrent: () => boolean): PrepareOptions {
     return {
       signal: attempt.aborter.signal,
-      onProgress: (message) => {
+      onProgress: (text) => {
         if (!isCurrent() || attempt.outcome) return
+        const message = cutMessage(text)
         attempt.progress = message
         this.#report(build, 'working', `build ${build.record.name}: ${message}`)
         for (const entry of waitingServers(build)) entry.pendingReason = message

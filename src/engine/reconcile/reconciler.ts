@@ -32,7 +32,8 @@ export class Reconciler {
   /** Reconciles one build. Returns the time in ms after which to reconcile it again even if there is no event. */
   reconcile(build: BuildEntry): number | undefined {
     if (this.#ctx.stopped()) return undefined
-    return earlier(earlier(this.#deps.scaler.scale(build), this.#startActions(build)), this.#clearConditions(build))
+    const actMs = earlier(this.#deps.scaler.scale(build), this.#startActions(build))
+    return earlier(actMs, earlier(this.#clearConditions(build), this.#reviewLosses(build)))
   }
 
   /** Starts every action that can start now. Returns the time in ms until the first back-off ends. */
@@ -66,8 +67,15 @@ export class Reconciler {
 
   async #nextAction(entry: ServerEntry): Promise<number | undefined> {
     const againMs = await this.#deps.actions.next(entry)
-    if (this.#ctx.inventory.servers.get(keyOf(entry.record)) !== entry) this.#deps.serverRemoved()
+    if (this.#ctx.inventory.servers.get(keyOf(entry.record)) !== entry) this.#serverRemoved(entry)
     return againMs
+  }
+
+  #serverRemoved({ build }: ServerEntry): void {
+    this.#deps.serverRemoved()
+    // The ports of the removed server are free now.
+    const [next] = build.withoutPort
+    if (next) this.#ctx.requeue(next)
   }
 
   /** Writes a server's record while another action for it is waiting for the backend. Never rejects. */
@@ -93,15 +101,25 @@ export class Reconciler {
   #clearConditions(build: BuildEntry): number | undefined {
     if (build.deleted || build.writing || build.record.conditions.length === 0) return undefined
     const now = this.#ctx.clock.elapsed()
-    const { pending, outdatedPending } = build.buckets
-    // During a back-off no server is Pending, but whatever blocked creation may persist, so keep the condition.
-    const isTrying = pending.size + outdatedPending.size > 0 || build.backoff.until > now
+    const { pending, outdatedPending, late, outdatedLate } = build.buckets
+    // During a back-off no server is Pending, but the cause may persist, so keep the condition.
+    const isTrying =
+      pending.size + outdatedPending.size + late.size + outdatedLate.size > 0 || build.backoff.until > now
     if (hasCondition(build.record, 'CreateBlocked') && !isTrying) return this.#clear(build, 'CreateBlocked')
     if (!hasCondition(build.record, 'Crashing')) return undefined
     // Clear the condition once servers have stayed up long enough. The crash count is kept.
     const limitsMs = backoffLimits(this.#ctx)
     if (!isOver(build.backoff, now, limitsMs)) return build.backoff.until + limitsMs.resetMs - now
     return this.#clear(build, 'Crashing')
+  }
+
+  /** Sets or clears the condition `Disappearing`. Returns the time in ms after which to check again. */
+  #reviewLosses(build: BuildEntry): number | undefined {
+    const now = this.#ctx.clock.elapsed()
+    const limitsMs = backoffLimits(this.#ctx)
+    if (isOver(build.backoff, now, limitsMs)) build.lossMessage = undefined
+    this.#deps.conditions.update(build, 'Disappearing', 'Gone', build.lossMessage)
+    return build.lossMessage === undefined ? undefined : build.backoff.until + limitsMs.resetMs - now
   }
 
   #clear(build: BuildEntry, type: ConditionType): number {

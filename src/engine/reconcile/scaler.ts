@@ -1,5 +1,6 @@
 /** Executes the scaling plan of a build: adds new servers and terminates idle ones. Synchronous. */
 import { transition } from '../../rules/lifecycle/lifecycle.js'
+import { mergedData } from '../../rules/lifecycle/server-data.js'
 import { serverName, suffixLength } from '../../rules/model/names.js'
 import { type BuildSpec, draftOf, type EndingReason, keyOf, type Server } from '../../rules/model/resources.js'
 import { planRollout } from '../../rules/planning/rollout.js'
@@ -7,7 +8,9 @@ import { plan } from '../../rules/planning/scaling.js'
 import { buildHealth } from '../../rules/model/status.js'
 import { graceSecondsOf } from '../../rules/validation/template.js'
 import { type EngineContext, serverEvent } from '../context.js'
+import { lateReason } from '../instances/late-starts.js'
 import type { Bucket, BuildEntry } from '../state/entries.js'
+import { lateServers, standingByIn } from '../state/queries.js'
 
 export interface ScalerDependencies {
   /** Number of callers that are waiting for a server of the build, or that timed out and are expected to retry. */
@@ -19,9 +22,16 @@ export interface ScalerDependencies {
   readonly validateSpec: (build: BuildEntry) => boolean
 }
 
-/** The order in which servers are terminated: those that cannot be allocated before those that can. */
-const currentBuckets = ['pending', 'initializing', 'unready', 'ready'] as const
-const outdatedBuckets = ['outdatedPending', 'outdatedInitializing', 'outdatedUnready', 'outdatedReady'] as const
+/** The order in which servers are terminated: those that cannot be allocated, or only as a last resort, before the others. */
+const currentBuckets = ['pending', 'initializing', 'unready', 'unheard', 'ready'] as const
+const lateBuckets = ['outdatedLate', 'late'] as const
+const outdatedBuckets = [
+  'outdatedPending',
+  'outdatedInitializing',
+  'outdatedUnready',
+  'outdatedUnheard',
+  'outdatedReady',
+] as const
 const startingBuckets: ReadonlySet<Bucket> = new Set([
   'pending',
   'initializing',
@@ -48,8 +58,11 @@ export class Scaler {
     const draining = build.draining || this.#deps.isDraining()
     this.#updateUnstarted(build)
     const isRollingUpdate = !draining && outdatedIn(build) > 0
-    // A crash that happened before a rolling update must not delay the update.
-    if (!isRollingUpdate) build.crashedTemplate = undefined
+    if (!isRollingUpdate) {
+      // What happened before a rolling update must not delay the update.
+      build.crashedTemplate = undefined
+      build.freedPorts = 0
+    }
     const proven = this.#provenServers(build)
     const partial = isRollingUpdate
       ? this.#rollOut(build, mayCreate, proven.count)
@@ -65,12 +78,14 @@ export class Scaler {
     const { create, destroy, partial } = plan({
       pending: buckets.pending.size + buckets.outdatedPending.size,
       initializing: buckets.initializing.size + buckets.outdatedInitializing.size,
-      standingBy: buckets.ready.size + buckets.unready.size + buckets.outdatedReady.size + buckets.outdatedUnready.size,
+      standingBy: standingByIn(build),
+      late: buckets.late.size + buckets.outdatedLate.size,
+      withoutPort: countWithoutPort(build, 'pending'),
       active: activeOrReserved(build),
       ending: unsavedTerminations(build),
       callers: this.#deps.callers(build),
       protectedSurplus: this.#deps.protectedSurplus(build),
-      spec: clamped(build.record.spec),
+      spec: clamped(build.record.spec, limits.maxServersPerBuild),
       mayCreate,
       draining,
       maxCreatesPerReconcile: limits.maxCreatesPerReconcile,
@@ -78,14 +93,15 @@ export class Scaler {
       maxPending: limits.maxPending,
     })
     this.#addServers(build, create)
+    this.#terminateLate(build, destroy.late, draining)
     if (destroy.pending + destroy.initializing + destroy.standingBy === 0) return partial
     const reason: EndingReason = draining ? 'Drained' : 'ScaledDown'
-    const message = draining ? 'its build is draining' : surplusMessage
+    const message = draining ? drainingMessage : surplusMessage
     this.#terminate(build, ['outdatedPending', 'pending'], destroy.pending, reason, message)
     this.#terminate(build, ['outdatedInitializing', 'initializing'], destroy.initializing, reason, message)
     this.#terminate(
       build,
-      ['outdatedUnready', 'unready', 'outdatedReady', 'ready'],
+      ['outdatedUnready', 'unready', 'outdatedUnheard', 'unheard', 'outdatedReady', 'ready'],
       destroy.standingBy,
       reason,
       message,
@@ -100,28 +116,34 @@ export class Scaler {
   #rollOut(build: BuildEntry, mayCreate: boolean, proven: number): boolean {
     const { limits } = this.#ctx
     const { buckets } = build
-    const { create, replace, surplus, partial } = planRollout({
+    const { create, late, replace, portsToFree, surplus, partial } = planRollout({
       current: {
         pending: buckets.pending.size,
         // A server that cannot be allocated, or is not proven yet, must not replace an old one.
-        initializing: buckets.initializing.size + buckets.unready.size + buckets.ready.size - proven,
+        initializing: buckets.initializing.size + buckets.unready.size + readyIn(build) - proven,
         standingBy: proven,
       },
       outdated: {
         pending: buckets.outdatedPending.size,
         initializing: buckets.outdatedInitializing.size,
-        standingBy: buckets.outdatedReady.size + buckets.outdatedUnready.size,
+        standingBy: buckets.outdatedReady.size + buckets.outdatedUnheard.size + buckets.outdatedUnready.size,
       },
+      late: { current: buckets.late.size, outdated: buckets.outdatedLate.size },
+      withoutPort: countWithoutPort(build, 'pending'),
+      outdatedWithoutPort: countWithoutPort(build, 'outdatedPending'),
+      freedPorts: build.freedPorts,
       active: activeOrReserved(build),
       ending: unsavedTerminations(build),
       callers: this.#deps.callers(build),
-      spec: clamped(build.record.spec),
+      spec: clamped(build.record.spec, limits.maxServersPerBuild),
       mayCreate,
       maxCreatesPerReconcile: limits.maxCreatesPerReconcile,
       maxDeletesPerReconcile: limits.maxDeletesPerReconcile,
       maxPending: limits.maxPending,
     })
     this.#addServers(build, create)
+    build.freedPorts += portsToFree + late
+    this.#terminateLate(build, late, false)
     this.#terminate(build, outdatedBuckets, replace, 'Replaced', 'it runs an earlier template of its build')
     this.#terminate(build, currentBuckets, surplus, 'ScaledDown', surplusMessage)
     return partial
@@ -131,7 +153,8 @@ export class Scaler {
   #updateUnstarted(build: BuildEntry): void {
     for (const entry of build.buckets.outdatedPending) {
       if (entry.createRequested) continue
-      this.#ctx.inventory.update(entry, { ...draftOf(entry.record), ...templateOf(build) })
+      const data = mergedData(build.formerData, entry.record.data, build.initialData)
+      this.#ctx.inventory.update(entry, { ...draftOf(entry.record), ...templateOf(build), data })
     }
   }
 
@@ -140,16 +163,16 @@ export class Scaler {
    * crashed, those that have been ready for `backoffResetMs`. `nextMs` is the time until the next server is proven, or 0 if
    * all are.
    */
-  #provenServers({ buckets, crashedTemplate, templateHash }: BuildEntry): { count: number; nextMs: number } {
-    if (crashedTemplate !== templateHash) return { count: buckets.ready.size, nextMs: 0 }
+  #provenServers(build: BuildEntry): { count: number; nextMs: number } {
+    const { buckets, crashedTemplate, templateHash } = build
+    if (crashedTemplate !== templateHash) return { count: readyIn(build), nextMs: 0 }
     const { clock, limits } = this.#ctx
-    let count = 0
-    for (const { standingBySince = Infinity } of buckets.ready) {
-      const nextMs = standingBySince + limits.backoffResetMs - clock.elapsed()
-      if (nextMs > 0) return { count, nextMs }
-      count++
-    }
-    return { count, nextMs: 0 }
+    const provenAfterMs = [...buckets.ready, ...buckets.unheard].map(
+      ({ standingBySince = Infinity }) => standingBySince + limits.backoffResetMs - clock.elapsed(),
+    )
+    const unproven = provenAfterMs.filter((ms) => ms > 0)
+    const nextMs = unproven.length === 0 ? 0 : Math.min(...unproven)
+    return { count: provenAfterMs.length - unproven.length, nextMs }
   }
 
   #addServers(build: BuildEntry, count: number): void {
@@ -174,10 +197,23 @@ export class Scaler {
       createdAt: clock.now(),
       state: 'Pending',
       health: 'Unknown',
+      data: build.initialData,
     }
     const entry = inventory.addServer(build, record, undefined)
     build.needsAction.add(entry)
     emitter.emit({ type: 'ServerCreated', ...serverEvent(this.#ctx, entry, `${name} was created`) })
+  }
+
+  /** Terminates the servers that have been late for the longest time. */
+  #terminateLate(build: BuildEntry, count: number, draining: boolean): void {
+    if (count === 0) return
+    const { clock, inventory, responsiveClock } = this.#ctx
+    if (draining) return this.#terminate(build, lateBuckets, count, 'Drained', drainingMessage)
+    for (const entry of [...lateServers(build)].slice(0, count)) {
+      const elapsedMs = responsiveClock.now() - (entry.start?.since ?? responsiveClock.now())
+      const event = { type: 'end' as const, reason: 'Late' as const, message: lateReason(entry, elapsedMs) }
+      inventory.update(entry, transition(entry.record, event, clock.now()))
+    }
   }
 
   #terminate(
@@ -200,6 +236,7 @@ export class Scaler {
   }
 }
 
+const drainingMessage = 'its build is draining'
 const surplusMessage = 'its build has more idle servers than it needs'
 
 /** Returns the fields of a server's record that depend on the build's template. */
@@ -207,9 +244,12 @@ function templateOf({ templateHash, record }: BuildEntry): Pick<Server, 'templat
   return { templateHash, graceSeconds: graceSecondsOf(record.spec.template) }
 }
 
-/** Limits standingBy to max. A spec that was edited in the store may have a higher value. */
-function clamped(spec: BuildSpec): BuildSpec {
-  return spec.standingBy <= spec.max ? spec : { ...spec, standingBy: spec.max }
+/** Limits max to `maxServers` and standingBy to max. A spec from the store may have higher values. */
+function clamped(spec: BuildSpec, maxServers: number): BuildSpec {
+  const max = Math.min(spec.max, maxServers)
+  return spec.max === max && spec.standingBy <= max
+    ? spec
+    : { ...spec, max, standingBy: Math.min(spec.standingBy, max) }
 }
 
 /** Counts Active servers and those being allocated. The latter must be neither terminated nor counted as idle. */
@@ -226,10 +266,24 @@ function unsavedTerminations({ buckets }: BuildEntry): number {
   return count
 }
 
+/** Counts the servers with the current template that can be allocated, whether they have been heard or not. */
+function readyIn({ buckets }: BuildEntry): number {
+  return buckets.ready.size + buckets.unheard.size
+}
+
+/** Counts servers in a bucket that wait for a free port. */
+function countWithoutPort({ withoutPort }: BuildEntry, bucket: Bucket): number {
+  let count = 0
+  for (const entry of withoutPort) if (entry.bucket === bucket) count++
+  return count
+}
+
 /** Counts idle servers that run an earlier template. */
 function outdatedIn({ buckets }: BuildEntry): number {
-  const { outdatedPending, outdatedInitializing, outdatedUnready, outdatedReady } = buckets
-  return outdatedPending.size + outdatedInitializing.size + outdatedUnready.size + outdatedReady.size
+  const { outdatedPending, outdatedInitializing, outdatedLate } = buckets
+  const { outdatedUnready, outdatedUnheard, outdatedReady } = buckets
+  const starting = outdatedPending.size + outdatedInitializing.size + outdatedLate.size
+  return starting + outdatedUnready.size + outdatedUnheard.size + outdatedReady.size
 }
 
 /** Returns the shortest positive wait, or undefined if there is none. */

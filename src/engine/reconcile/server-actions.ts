@@ -13,6 +13,8 @@ export interface ServerActionDependencies {
   readonly writer: ServerWriter
   readonly starter: ServerStarter
   readonly terminator: ServerTerminator
+  /** Called when the current record may have become durable. */
+  readonly saved: (entry: ServerEntry) => void
 }
 
 export class ServerActions {
@@ -30,6 +32,7 @@ export class ServerActions {
    */
   async next(entry: ServerEntry): Promise<number | undefined> {
     await this.save(entry)
+    this.#deps.saved(entry)
     // If the record changed while it was being written, the new version must be durable before it is acted on.
     const isBeingAllocated = entry.intent !== undefined && entry.record.state !== 'Terminating'
     if (!entry.recordDeleted && !isBeingAllocated && !isSaved(entry)) return 0

@@ -1,11 +1,12 @@
 /** Starts the instance of a Pending server: waits until its build is prepared, then calls the backend. */
 import type { Instance, InstanceSpec } from '../../contracts/backend.js'
-import { messageOf } from '../../contracts/errors.js'
+import { FleetError, messageOf } from '../../contracts/errors.js'
 import { isOver } from '../../rules/lifecycle/backoff.js'
 import { transition } from '../../rules/lifecycle/lifecycle.js'
 import { sessionHostId } from '../../rules/model/names.js'
 import { withTimeout } from '../../util/with-timeout.js'
 import { backoffLimits, type EngineContext } from '../context.js'
+import type { LateStarts } from '../instances/late-starts.js'
 import type { InstanceWatcher } from '../instances/instance-watcher.js'
 import { isSaved } from '../persistence/server-writer.js'
 import { type Conditions, hasCondition } from '../reporting/conditions.js'
@@ -19,6 +20,7 @@ export interface ServerStarterDependencies {
   readonly startFailures: StartFailures
   readonly watcher: Pick<InstanceWatcher, 'observe'>
   readonly preparation: Preparation
+  readonly lateStarts: Pick<LateStarts, 'requested' | 'refused'>
   /** False if the spec is invalid: the build gets no new servers. */
   readonly validateSpec: (build: BuildEntry) => boolean
 }
@@ -38,7 +40,7 @@ export class ServerStarter {
     try {
       const waitMs = this.#prepareStart(entry)
       if (waitMs !== undefined) return waitMs
-      const created = await this.#ctx.createLimiter(async () => {
+      const created = await this.#ctx.createLimiter(build, async () => {
         // While waiting for the limiter, the server may have ended, or the engine may have stopped.
         if (entry.record.state !== 'Pending' || entry.instance || this.#ctx.stopped()) return undefined
         // The template may also have changed and need its own preparation.
@@ -47,11 +49,15 @@ export class ServerStarter {
         return this.#create(entry)
       })
       if (typeof created !== 'object') return created
+      this.#gotPort(entry)
       this.#deps.watcher.observe(created)
       // `observe` has already reported why the instance is blocked.
       if (created.blocked) return undefined
     } catch (error) {
       entry.pendingReason = messageOf(error)
+      this.#deps.lateStarts.refused(entry)
+      if (FleetError.is(error, 'ports-exhausted')) build.withoutPort.add(entry)
+      else build.withoutPort.delete(entry)
       this.#deps.preparation.markStale(build)
       await this.#deps.startFailures.report(entry, error)
       throw error
@@ -63,6 +69,8 @@ export class ServerStarter {
   #create(entry: ServerEntry): Promise<Instance> {
     const { agentAddress, backend, clock, limits } = this.#ctx
     entry.createRequested = true
+    entry.agentWasAway = false
+    this.#deps.lateStarts.requested(entry)
     const spec = instanceSpec(entry, agentAddress)
     return withTimeout(clock, limits.callTimeoutMs, `the start of ${entry.record.name}`, (signal) =>
       backend.create(spec, { signal }),
@@ -99,6 +107,14 @@ export class ServerStarter {
     return 0
   }
 
+  #gotPort(entry: ServerEntry): void {
+    const { build } = entry
+    build.freedPorts = Math.max(0, build.freedPorts - 1)
+    // Several ports may have come free, so the next server that waits for one tries at once.
+    const [next] = build.withoutPort.delete(entry) ? build.withoutPort : []
+    if (next) this.#ctx.requeue(next)
+  }
+
   #canClearCreateBlocked(build: BuildEntry): boolean {
     const { clock } = this.#ctx
     // Keep the condition while the build backs off because servers crash on start. The reconciler clears it once no server
@@ -109,7 +125,7 @@ export class ServerStarter {
 }
 
 function hasBlockedServer({ buckets }: BuildEntry): boolean {
-  return [buckets.pending, buckets.outdatedPending].some((bucket) =>
+  return [buckets.pending, buckets.outdatedPending, buckets.late, buckets.outdatedLate].some((bucket) =>
     [...bucket].some(({ instance }) => instance?.blocked),
   )
 }

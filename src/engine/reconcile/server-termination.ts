@@ -1,12 +1,20 @@
-/** Terminates a server: counts its crash, destroys its instance within the grace period, and deletes its records. */
+/**
+ * Terminates a server: counts its crash, waits while its game can exit on its own, destroys its instance, and deletes its
+ * records.
+ */
+import { developmentGraceMs } from '../../contracts/backend.js'
 import { FleetError } from '../../contracts/errors.js'
+import { lifeLimits } from '../../rules/lifecycle/limits.js'
+import { nextTerminationStep, remainingGraceMs, type TerminationInput } from '../../rules/lifecycle/termination.js'
 import { graceSecondsOf } from '../../rules/validation/template.js'
 import { withTimeout } from '../../util/with-timeout.js'
 import { type EngineContext, serverEvent } from '../context.js'
 import type { BuildWriter } from '../persistence/build-writer.js'
 import type { DetailWriter } from '../persistence/detail-writer.js'
+import { isSaved } from '../persistence/server-writer.js'
 import { withCrashing } from '../reporting/conditions.js'
 import type { BuildEntry, ServerEntry } from '../state/entries.js'
+import { expectsHeartbeat } from '../state/queries.js'
 
 export interface ServerTerminatorDependencies {
   readonly buildWriter: BuildWriter
@@ -18,6 +26,8 @@ const maxDeleteAttempts = 5
 export class ServerTerminator {
   readonly #ctx: EngineContext
   readonly #deps: ServerTerminatorDependencies
+  /** Servers for which a call of `backend.destroy` is in progress. */
+  readonly #signalled = new Set<ServerEntry>()
 
   constructor(ctx: EngineContext, deps: ServerTerminatorDependencies) {
     this.#ctx = ctx
@@ -25,31 +35,68 @@ export class ServerTerminator {
   }
 
   /**
-   * Returns the time in ms after which to call again while the game is exiting on its own, or undefined once the server has
-   * been removed.
+   * Returns the time in ms after which to call again while the game can exit on its own, or undefined once the server has been
+   * removed.
    */
   async terminate(entry: ServerEntry): Promise<number | undefined> {
-    const { backend, clock, emitter, inventory, limits } = this.#ctx
+    const { emitter, inventory } = this.#ctx
     await this.#countCrash(entry)
-    const { gameMs, backendMs } = gracePeriods(entry)
-    const waitMs = (entry.terminatingSince ?? 0) + gameMs - clock.elapsed()
-    if (waitMs > 0 && entry.instance?.phase === 'running') return waitMs
-    if (entry.createRequested) {
-      const { ref } = entry
-      // An instance reported as exited may still be running, so add the game's remaining time to the backend's.
-      const graceMs = backendMs + Math.max(0, waitMs)
-      await this.#ctx.destroyLimiter(() =>
-        withTimeout(clock, graceMs + limits.callTimeoutMs, `the termination of ${ref.name}`, (signal) =>
-          backend.destroy(ref, entry.record.uid, { graceMs, signal }),
-        ),
-      )
-    }
+    const step = nextTerminationStep(this.#inputOf(entry))
+    if (step.type === 'wait') return step.ms
+    if (entry.createRequested) await this.#ctx.destroyLimiter(entry.build, () => this.#destroy(entry))
     await this.#deps.details.remove(entry)
     // Needed even if the record was already deleted, because an earlier write may have taken effect late.
     if (entry.revision !== undefined) await this.#deleteRecord(entry)
     inventory.remove(entry)
     emitter.emit({ type: 'ServerRemoved', ...serverEvent(this.#ctx, entry, `${entry.record.name} was removed`) })
     return undefined
+  }
+
+  /**
+   * Call before this host closes. Has the backend send the termination signal to every server that waits for it, so that no
+   * game stays up until another host starts. Does not wait for the games to exit.
+   */
+  signalAll(): void {
+    for (const entry of this.#ctx.inventory.servers.values()) {
+      const isDurable = entry.recordDeleted || isSaved(entry)
+      if (entry.record.state !== 'Terminating' || !isDurable || !entry.createRequested || this.#signalled.has(entry))
+        continue
+      void this.#destroy(entry).catch((error: unknown) => {
+        if (FleetError.is(error, 'closed')) return
+        this.#ctx.logger.warn({ server: entry.record.name, err: error }, 'server not terminated before close')
+      })
+    }
+  }
+
+  async #destroy(entry: ServerEntry): Promise<void> {
+    const { backend, clock, limits } = this.#ctx
+    const { ref, record } = entry
+    // Computed only now, because waiting for the limiter takes time.
+    const graceMs = remainingGraceMs(this.#inputOf(entry))
+    this.#signalled.add(entry)
+    try {
+      await withTimeout(clock, graceMs + limits.callTimeoutMs, `the termination of ${ref.name}`, (signal) =>
+        backend.destroy(ref, record.uid, { graceMs, signal }),
+      )
+    } finally {
+      this.#signalled.delete(entry)
+    }
+  }
+
+  #inputOf(entry: ServerEntry): TerminationInput {
+    const { backend, clock, limits, responsiveClock } = this.#ctx
+    const { record, build, instance, terminateSentAt, silentSince } = entry
+    const { spec } = build.record
+    const longestMs = backend.capabilities.development ? developmentGraceMs : Infinity
+    const isExpected = backend.capabilities.regularHeartbeats !== false && expectsHeartbeat(entry)
+    return {
+      order: spec.termination ?? 'HeartbeatFirst',
+      graceMs: Math.min(1_000 * (record.graceSeconds ?? graceSecondsOf(spec.template)), longestMs),
+      hasEnded: instance?.phase === 'exited' || (instance === undefined && !isExpected),
+      sinceTerminateMs: terminateSentAt === undefined ? undefined : clock.elapsed() - terminateSentAt,
+      sinceHeartbeatMs: isExpected ? responsiveClock.now() - silentSince : undefined,
+      silenceMs: lifeLimits(spec.health, limits).silenceMs,
+    }
   }
 
   /** Adds the crash to the build's durable count before the server's record, the only trace of it, is deleted. */
@@ -86,17 +133,6 @@ export class ServerTerminator {
       }
     }
   }
-}
-
-/**
- * Splits the grace period in two. In the first half, a game that was told to terminate by a heartbeat answer can exit on its
- * own; in the second half, the backend terminates it. If the game sends no heartbeats, the backend gets the whole period.
- */
-function gracePeriods(entry: ServerEntry): { readonly gameMs: number; readonly backendMs: number } {
-  const { record, build } = entry
-  const graceMs = 1_000 * (record.graceSeconds ?? graceSecondsOf(build.record.spec.template))
-  const gameMs = entry.terminatesByHeartbeat ? graceMs / 2 : 0
-  return { gameMs, backendMs: graceMs - gameMs }
 }
 
 /**

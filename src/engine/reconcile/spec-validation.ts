@@ -1,6 +1,7 @@
 /**
- * Validates specs that were edited directly in a shared store, for example with `kubectl edit`. Such an edit cannot be
- * rejected, so problems are reported as conditions. A build with an invalid spec keeps its servers and gets no new ones.
+ * Validates specs that come from the store: edited there, for example with `kubectl edit`, or written by a version with other
+ * limits. They cannot be rejected, so problems are reported as conditions. A build with an invalid spec keeps its servers and
+ * gets no new ones, and it can be changed and deleted like any other.
  */
 import { FleetError } from '../../contracts/errors.js'
 import { type Build, type BuildSpec, keyOf } from '../../rules/model/resources.js'
@@ -26,7 +27,7 @@ export class SpecValidation {
    */
   validate(build: BuildEntry): boolean {
     const { record } = build
-    if (!this.#ctx.store.shared || build.deleted || this.#valid.get(build) === record.spec) return true
+    if (build.deleted || this.#valid.get(build) === record.spec) return true
     const checked = this.#review(record)
     const isValid = !hasCondition(checked, 'Invalid')
     if (checked === record) {
@@ -39,9 +40,9 @@ export class SpecValidation {
 
   /** Returns the record with the conditions that match its spec, or the same record if nothing changes. */
   #review(record: Build): Build {
-    const { standingBy, max } = record.spec
-    const clamped = standingBy > max ? `standingBy ${standingBy} exceeds max ${max}; ${max} is used` : undefined
-    return withSpecProblems(record, { clamped, invalid: this.#problemOf(record) }, this.#ctx.clock.now())
+    const { clock, limits } = this.#ctx
+    const clamped = clampedFields(record.spec, limits.maxServersPerBuild)
+    return withSpecProblems(record, { clamped, invalid: this.#problemOf(record) }, clock.now())
   }
 
   #problemOf(record: Build): string | undefined {
@@ -51,7 +52,7 @@ export class SpecValidation {
     const bounded = { ...spec, standingBy: Math.min(spec.standingBy, spec.max) }
     const checked = readBuildInput({ metadata: refOf(record), spec: bounded })
     if (!checked.ok) return `${checked.problem.field} ${checked.problem.message}`
-    const support = checkForBackend(checked.value.spec, backend.capabilities.template)
+    const support = checkForBackend(checked.value, backend.capabilities.template)
     if (!support.ok) return `${support.problem.field} ${support.problem.message}`
     const other = inventory.buildByID(spec.buildID)
     if (other && keyOf(other.ref) !== keyOf(record)) {
@@ -65,4 +66,13 @@ export class SpecValidation {
       throw error
     }
   }
+}
+
+/** Says which numbers are too large and what is used instead. See `clamped` in the scaler. */
+function clampedFields({ standingBy, max }: BuildSpec, maxServers: number): string | undefined {
+  const most = Math.min(max, maxServers)
+  const problems: string[] = []
+  if (max > maxServers) problems.push(`max ${max} exceeds limits.maxServersPerBuild ${maxServers}; ${most} is used`)
+  if (standingBy > max) problems.push(`standingBy ${standingBy} exceeds max ${max}; ${most} is used`)
+  return problems.length === 0 ? undefined : problems.join('; ')
 }

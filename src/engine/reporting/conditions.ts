@@ -3,7 +3,7 @@
  * functions only compute a record; the methods of `Conditions` write it.
  */
 import { FleetError, messageOf } from '../../contracts/errors.js'
-import type { Build, Condition, ConditionType, Ending } from '../../rules/model/resources.js'
+import type { Build, Condition, ConditionType, Ending, EndingReason } from '../../rules/model/resources.js'
 import { withCondition, withoutCondition } from '../../rules/model/status.js'
 import { buildEvent, type EngineContext } from '../context.js'
 import type { BuildWriter } from '../persistence/build-writer.js'
@@ -96,18 +96,15 @@ export class Conditions {
     this.#builds.change(build, review).catch((error: unknown) => this.#reportFailure(build, error))
   }
 
-  /**
-   * Starts setting `LongSession` with this message, or clearing it if the message is undefined. Writes nothing if nothing
-   * changes.
-   */
-  updateLongSession(build: BuildEntry, message: string | undefined): void {
-    const current = build.record.conditions.find(({ type }) => type === 'LongSession')
+  /** Starts setting a condition with this message, or clearing it if there is none. Writes nothing if nothing changes. */
+  update(build: BuildEntry, type: ConditionType, reason: EndingReason, message: string | undefined): void {
+    const current = build.record.conditions.find((condition) => condition.type === type)
     if (build.writing || build.deleted || current?.message === message) return
     const { clock } = this.#ctx
     this.#builds
       .change(build, (record) => ({
         ...record,
-        conditions: setOrClear(record.conditions, 'LongSession', 'SessionTooLong', message, clock.now()),
+        conditions: setOrClear(record.conditions, type, reason, message, clock.now()),
       }))
       .catch((error: unknown) => this.#reportFailure(build, error))
   }

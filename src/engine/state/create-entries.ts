@@ -1,6 +1,8 @@
 /** Creates inventory entries from records. */
+import { gamePortsOf } from '../../rules/game/game-ports.js'
 import { noBackoff } from '../../rules/lifecycle/backoff.js'
 import { noReports } from '../../rules/lifecycle/health.js'
+import { initialData } from '../../rules/lifecycle/server-data.js'
 import { sessionHostId } from '../../rules/model/names.js'
 import type { Build, Ref, Server } from '../../rules/model/resources.js'
 import { templateHash } from '../../rules/planning/template-hash.js'
@@ -17,11 +19,22 @@ export function newBuild(record: Build, revision?: string): BuildEntry {
     deleted: revision === undefined,
     buckets: newBuckets(),
     needsAction: new Set(),
+    withoutPort: new Set(),
+    freedPorts: 0,
     awaitingFirstHeartbeat: new LinkedSet(({ heartbeatLink }) => heartbeatLink),
     awaitingHeartbeat: new LinkedSet(({ heartbeatLink }) => heartbeatLink),
     heartbeating: new LinkedSet(({ heartbeatLink }) => heartbeatLink),
+    heldReady: new LinkedSet(({ nextHeartbeatLink }) => nextHeartbeatLink),
+    dueReady: new LinkedSet(({ nextHeartbeatLink }) => nextHeartbeatLink),
     templateHash: templateHash(record.spec),
+    initialData: initialData(record.spec),
+    formerData: undefined,
+    gamePorts: gamePortsOf(record.spec.template),
     backoff: noBackoff,
+    losses: undefined,
+    lossMessage: undefined,
+    lateStarts: noBackoff,
+    lateMessage: undefined,
     crashedTemplate: undefined,
     draining: isDraining(record),
     writing: false,
@@ -41,12 +54,17 @@ export function newServer(build: BuildEntry, record: Server, revision: string | 
     bucket: 'pending',
     bucketLink: unlinked(),
     heartbeatLink: unlinked(),
+    nextHeartbeatLink: unlinked(),
     intent: undefined,
     uncertain: false,
     saving: undefined,
     busy: false,
     retry: noBackoff,
     createRequested: revision !== undefined,
+    agentWasAway: revision !== undefined,
+    inherited: revision !== undefined,
+    start: undefined,
+    late: false,
     instance: undefined,
     observationSeq: 0,
     pendingReason: undefined,
@@ -55,14 +73,13 @@ export function newServer(build: BuildEntry, record: Server, revision: string | 
     runningSince: undefined,
     standingBySince: undefined,
     activeSince: undefined,
-    terminatingSince: undefined,
-    terminatesByHeartbeat: false,
+    terminateSentAt: undefined,
     crashCounted: false,
     isProtected: false,
+    sessionConfirmed: false,
     players: [],
     detailRevision: undefined,
-    startMetadata: undefined,
-    sessionAnswers: undefined,
+    answers: undefined,
   }
 }
 
@@ -71,11 +88,15 @@ function newBuckets(): Record<Bucket, LinkedSet<ServerEntry>> {
   return {
     pending: set(),
     initializing: set(),
+    late: set(),
     ready: set(),
+    unheard: set(),
     unready: set(),
     outdatedPending: set(),
     outdatedInitializing: set(),
+    outdatedLate: set(),
     outdatedReady: set(),
+    outdatedUnheard: set(),
     outdatedUnready: set(),
     reserved: set(),
     active: set(),

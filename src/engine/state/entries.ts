@@ -1,27 +1,43 @@
 /** What the engine keeps in memory about each build and each server during a leadership term. Changed through the inventory. */
 import type { Instance } from '../../contracts/backend.js'
-import type { HeartbeatAnswer, SessionConfig } from '../../rules/game/heartbeat.js'
+import type { HeartbeatAnswer } from '../../rules/game/heartbeat.js'
 import type { Backoff } from '../../rules/lifecycle/backoff.js'
 import type { HealthReports } from '../../rules/lifecycle/health.js'
-import type { Build, Ref, Server, Session } from '../../rules/model/resources.js'
+import type { Losses } from '../../rules/lifecycle/losses.js'
+import type { DeclaredPorts } from '../../rules/model/named-ports.js'
+import type { ServerData } from '../../rules/model/server-data.js'
+import type { Build, Maintenance, Ref, Server, Session } from '../../rules/model/resources.js'
 import type { Link, LinkedSet } from './linked-set.js'
 
 /**
- * A server's state, with two further distinctions: whether a StandingBy server can be allocated (`ready` or `unready`), and
- * whether an idle server runs the build's current template (`outdated…` if it does not).
+ * A server's state, with three further distinctions: whether a Pending or Initializing server is `late`, whether a StandingBy
+ * server can be allocated (`ready`, `unheard` if it could be but is in `awaitingHeartbeat`, or `unready`), and whether an idle
+ * server runs the build's current template (`outdated…` if it does not).
  */
 export type Bucket =
   | 'pending'
   | 'initializing'
+  | 'late'
   | 'ready'
+  | 'unheard'
   | 'unready'
   | 'outdatedPending'
   | 'outdatedInitializing'
+  | 'outdatedLate'
   | 'outdatedReady'
+  | 'outdatedUnheard'
   | 'outdatedUnready'
   | 'reserved'
   | 'active'
   | 'terminating'
+
+/** The start of a server, from the request to the backend until the server is standing by. */
+export interface StartInProgress {
+  /** Time of the request, on the responsive clock. */
+  readonly since: number
+  /** How often the time allowed for it has been doubled. */
+  readonly doublings: number
+}
 
 /** After a restart, the `…Since` fields in elapsed ms are estimates derived from the record's wall-clock times. */
 export interface ServerEntry {
@@ -42,6 +58,8 @@ export interface ServerEntry {
   readonly bucketLink: Link<ServerEntry>
   /** The server's position in one of the build's three heartbeat lists. */
   readonly heartbeatLink: Link<ServerEntry>
+  /** The server's position in `heldReady` or `dueReady` of its build. */
+  readonly nextHeartbeatLink: Link<ServerEntry>
   /** The session that the server is being allocated to. Not durable yet, so the caller has not been answered. */
   intent: Session | undefined
   /** True if the outcome of writing `intent` is unknown. The server then stays reserved until the store has been read back. */
@@ -54,6 +72,17 @@ export interface ServerEntry {
   retry: Backoff
   /** True if this host or an earlier leader has called `backend.create` for this server. */
   createRequested: boolean
+  /**
+   * True if the game may have started while the agent could not be reached: an earlier leader requested its start, or this host was
+   * suspended meanwhile.
+   */
+  agentWasAway: boolean
+  /** True until this host has received a heartbeat, if the server's record was in the store before this host knew the server. */
+  inherited: boolean
+  /** Undefined until the backend is asked to start the server, and again if it refuses. */
+  start: StartInProgress | undefined
+  /** True once the server has taken too long to start. */
+  late: boolean
   instance: Instance | undefined
   /**
    * Sequence number of the observation that set `instance`. A list that was requested earlier is out of date for this
@@ -71,27 +100,29 @@ export interface ServerEntry {
   standingBySince: number | undefined
   /** Elapsed ms. */
   activeSince: number | undefined
-  /** Elapsed ms. */
-  terminatingSince: number | undefined
-  /**
-   * True if the server had a session and was sending heartbeats when it began to terminate, so that the answer to the next
-   * heartbeat tells the game to exit.
-   */
-  terminatesByHeartbeat: boolean
+  /** Elapsed ms at which this host first answered a heartbeat with `Terminate`. */
+  terminateSentAt: number | undefined
   /** True if the server's crash is included in the build's durable count. */
   crashCounted: boolean
   /** True if this host has called `backend.protect` for this server. */
   isProtected: boolean
+  /** True once the game has reported Active to this host, which proves that it has its session. */
+  sessionConfirmed: boolean
   players: readonly string[]
   /** Revision of the server's detail record. Undefined while the store has none. */
   detailRevision: string | undefined
-  /** The build metadata that the server was started with. Set when the build's spec changes. */
-  startMetadata: SessionConfig['metadata'] | undefined
-  /**
-   * Heartbeat answers while the server is Active, built once and reused: `active` is sent until the game reports Active, and
-   * `continue` after that.
-   */
-  sessionAnswers: { readonly active: HeartbeatAnswer; readonly continue: HeartbeatAnswer } | undefined
+  answers: CachedAnswers | undefined
+}
+
+/**
+ * Heartbeat answers of a server with a session or announced maintenance, built once and reused while neither changes: `active`
+ * is sent until the game reports Active, and `continue` otherwise.
+ */
+export interface CachedAnswers {
+  readonly session: Session | undefined
+  readonly maintenance: Maintenance | undefined
+  readonly active: HeartbeatAnswer
+  readonly continue: HeartbeatAnswer
 }
 
 export interface BuildEntry {
@@ -103,15 +134,37 @@ export interface BuildEntry {
   readonly buckets: Readonly<Record<Bucket, LinkedSet<ServerEntry>>>
   /** Servers that must be saved, started, protected or destroyed. */
   readonly needsAction: Set<ServerEntry>
+  /** Pending servers that the backend could not start because no port was free. */
+  readonly withoutPort: Set<ServerEntry>
+  /** During a rolling update, number of ports that ended servers gave up for new ones and that no new one has taken yet. */
+  freedPorts: number
   /** Running servers that have never sent a heartbeat, in the order in which they started. */
   readonly awaitingFirstHeartbeat: LinkedSet<ServerEntry>
   /** Servers that sent heartbeats before this host became the leader or was suspended, but have sent none since. */
   readonly awaitingHeartbeat: LinkedSet<ServerEntry>
   /** Servers that have sent heartbeats to this host, least recent heartbeat first. */
   readonly heartbeating: LinkedSet<ServerEntry>
+  /** Servers in the bucket `ready` whose heartbeats are waiting for their answers. */
+  readonly heldReady: LinkedSet<ServerEntry>
+  /** The other servers in the bucket `ready` that have sent heartbeats to this host, least recent heartbeat first. */
+  readonly dueReady: LinkedSet<ServerEntry>
   /** Template hash of the build's current spec. */
   templateHash: string
+  /** The data that a new server begins with. */
+  initialData: ServerData | undefined
+  /** `initialData` of the spec before the last change. */
+  formerData: ServerData | undefined
+  /** Names and protocols of the ports in the build's current template. */
+  gamePorts: DeclaredPorts
   backoff: Backoff
+  /** Recent losses of servers that were standing by. */
+  losses: Losses | undefined
+  /** The message of the condition `Disappearing`. */
+  lossMessage: string | undefined
+  /** Doubles the time allowed for starts while servers keep being late. */
+  lateStarts: Backoff
+  /** The message of the condition `LateServers`. */
+  lateMessage: string | undefined
   /**
    * Template hash of the most recent server that crashed while running the current template. Holds up a rolling update to
    * that template.

@@ -2,15 +2,19 @@
  * Keeps every build and server in memory, indexed so that the cost of handling an event does not grow with the fleet.
  * Synchronous and without I/O, so decisions made here cannot interleave.
  */
+import { gamePortsOf } from '../../rules/game/game-ports.js'
+import { initialData } from '../../rules/lifecycle/server-data.js'
 import { type Build, draftOf, keyOf, type Ref, type Server, type Session } from '../../rules/model/resources.js'
-import { sessionKey } from '../../rules/planning/allocation.js'
+import { sessionKey } from '../../rules/model/session-ids.js'
 import { templateHash } from '../../rules/planning/template-hash.js'
+import { repairedData } from '../../rules/validation/server-data.js'
 import { newBuild, newServer } from './create-entries.js'
 import type { Bucket, BuildEntry, ServerEntry } from './entries.js'
-import { bucketOf, isCurrent, isDraining, isEmpty, isReady, serversOf } from './queries.js'
+import { PlayerIndex } from './player-index.js'
+import { bucketOf, isDraining, isEmpty, isReady, serversOf } from './queries.js'
 
 export interface InventoryListener {
-  /** A server has become ready to be allocated. Called in the same tick. */
+  /** A server that has been heard has become ready to be allocated. Called in the same tick. */
   ready(entry: ServerEntry): void
   /** A server's reservation was cancelled. Called before another caller can reserve the server. */
   released(entry: ServerEntry): void
@@ -26,6 +30,7 @@ export class Inventory {
   readonly #servers = new Map<string, ServerEntry>()
   readonly #serversBySession = new Map<string, ServerEntry>()
   readonly #serversByHostId = new Map<string, ServerEntry>()
+  readonly players = new PlayerIndex()
   /** Builds that have a record, by `namespace/name`. */
   readonly builds: ReadonlyMap<string, BuildEntry> = this.#builds
   /** All servers, by `namespace/name`. */
@@ -49,11 +54,11 @@ export class Inventory {
     return this.#serversByHostId.get(hostId)
   }
 
-  /** True if a server with this name is Active in any namespace. */
-  isActive(name: string): boolean {
+  /** True if a server with this name is Active, in any namespace, and the store could not read its token. */
+  isActiveWithoutToken(name: string): boolean {
     for (const { record } of this.#everyBuild) {
-      const { namespace } = record
-      if (this.#servers.get(keyOf({ namespace, name }))?.record.state === 'Active') return true
+      const server = this.#servers.get(keyOf({ namespace: record.namespace, name }))?.record
+      if (server?.tokenLost && server.state === 'Active') return true
     }
     return false
   }
@@ -83,8 +88,10 @@ export class Inventory {
       if (this.#buildsByID.get(before.buildID) === build) this.#reassignID(before.buildID)
       this.#claimID(build)
     }
-    for (const entry of serversOf(build)) if (isCurrent(entry)) entry.startMetadata = before.buildMetadata ?? {}
     build.templateHash = templateHash(record.spec)
+    build.formerData = build.initialData
+    build.initialData = initialData(record.spec)
+    build.gamePorts = gamePortsOf(record.spec.template)
     for (const entry of [...serversOf(build)]) this.#place(entry)
   }
 
@@ -101,6 +108,9 @@ export class Inventory {
   /** Adds a server. `revision` is undefined if its record is not in the store yet. */
   addServer(build: BuildEntry, original: Server, revision: string | undefined): ServerEntry {
     const record = draftOf(original)
+    // Data that someone has edited in the store may be invalid, and an earlier leader may have died before it stored them.
+    if (record.data) record.data = repairedData(record.data, build.initialData)
+    else if (record.state === 'Pending' && record.templateHash === build.templateHash) record.data = build.initialData
     const entry = newServer(build, record, revision)
     this.#servers.set(keyOf(record), entry)
     this.#serversByHostId.set(entry.hostId, entry)
@@ -108,7 +118,6 @@ export class Inventory {
     const bucket = bucketOf(entry)
     entry.bucket = bucket
     build.buckets[bucket].add(entry)
-    if (isReady(bucket)) this.#listener.ready(entry)
     return entry
   }
 
@@ -122,7 +131,18 @@ export class Inventory {
     this.#setRecord(entry, record)
   }
 
-  /** Reserves a ready server for a session, so that no other caller gets it. */
+  /** Marks a Pending or Initializing server as late. */
+  markLate(entry: ServerEntry): void {
+    entry.late = true
+    this.#place(entry)
+  }
+
+  /** Call when it has changed whether the server is heard. */
+  heardChanged(entry: ServerEntry): void {
+    this.#place(entry)
+  }
+
+  /** Reserves a server that can be allocated for a session, so that no other caller gets it. */
   reserve(entry: ServerEntry, session: Session): void {
     entry.intent = session
     this.#indexSession(session, entry)
@@ -156,12 +176,15 @@ export class Inventory {
     this.#serversByHostId.delete(entry.hostId)
     this.#unindexSession(entry.record.session, entry)
     this.#unindexSession(entry.intent, entry)
+    this.players.remove(entry)
     const { build } = entry
     build.buckets[entry.bucket].delete(entry)
     build.needsAction.delete(entry)
+    build.withoutPort.delete(entry)
     build.heartbeating.delete(entry)
     build.awaitingFirstHeartbeat.delete(entry)
     build.awaitingHeartbeat.delete(entry)
+    entry.nextHeartbeatLink.set?.delete(entry)
     if (build.deleted && isEmpty(build)) this.#everyBuild.delete(build)
   }
 
@@ -178,6 +201,7 @@ export class Inventory {
     if (bucket === entry.bucket) return
     entry.build.buckets[bucket].add(entry)
     entry.bucket = bucket
+    if (bucket !== 'ready') entry.nextHeartbeatLink.set?.delete(entry)
     if (isReady(bucket)) this.#listener.ready(entry)
   }
 

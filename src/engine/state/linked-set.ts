@@ -15,6 +15,9 @@ export function unlinked<T extends object>(): Link<T> {
   return { set: undefined, before: undefined, after: undefined }
 }
 
+/** A generator that has nothing left to yield can be shared. */
+const ended = (function* (): Generator<never> {})()
+
 export class LinkedSet<T extends object> implements Iterable<T> {
   readonly #linkOf: (member: T) => Link<T>
   #size = 0
@@ -79,6 +82,12 @@ export class LinkedSet<T extends object> implements Iterable<T> {
     return true
   }
 
+  /** Appends a member, or moves it to the end if it is already in this set. */
+  addLast(member: T): void {
+    if (this.has(member)) this.moveToEnd(member)
+    else this.add(member)
+  }
+
   /** Moves a member to the end of the set. */
   moveToEnd(member: T): void {
     const link = this.#linkOf(member)
@@ -88,7 +97,12 @@ export class LinkedSet<T extends object> implements Iterable<T> {
   }
 
   /** Iterates from oldest to newest. During the iteration, the current member and earlier ones may be deleted. */
-  *[Symbol.iterator](): Generator<T> {
+  [Symbol.iterator](): Generator<T> {
+    // Every reconcile iterates over several sets, which are mostly empty.
+    return this.#first === undefined ? ended : this.#members()
+  }
+
+  *#members(): Generator<T> {
     for (let member = this.#first; member;) {
       const link = this.#linkOf(member)
       const { after } = link

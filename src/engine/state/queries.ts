@@ -14,9 +14,21 @@ export function isDraining(record: Build): boolean {
   return record.conditions.some((condition) => condition.type === 'Draining')
 }
 
-/** True if servers in this bucket can be allocated. */
+/** True if the server has sent heartbeats and has not been silent for too long. */
+export function expectsHeartbeat({ build, heartbeatLink: { set }, record }: ServerEntry): boolean {
+  if (set === undefined) return false
+  // After a restart of the host, a server that is still Initializing may have sent heartbeats to an earlier host.
+  return set !== build.awaitingFirstHeartbeat || record.health !== 'Unknown'
+}
+
+/** True if servers in this bucket can be allocated and have been heard. */
 export function isReady(bucket: Bucket): boolean {
   return bucket === 'ready' || bucket === 'outdatedReady'
+}
+
+/** True if the server has sent a heartbeat since this host began to lead and since it was last suspended. */
+export function isHeard(entry: ServerEntry): boolean {
+  return entry.build.heartbeating.has(entry)
 }
 
 /** True if the build has no servers. */
@@ -29,13 +41,16 @@ export function bucketOf(entry: ServerEntry): Bucket {
   const current = isCurrent(entry)
   switch (entry.record.state) {
     case 'Pending':
+      if (entry.late) return current ? 'late' : 'outdatedLate'
       return current ? 'pending' : 'outdatedPending'
     case 'Initializing':
+      if (entry.late) return current ? 'late' : 'outdatedLate'
       return current ? 'initializing' : 'outdatedInitializing'
     case 'StandingBy':
       if (entry.intent) return 'reserved'
-      if (isAllocatable(entry.record)) return current ? 'ready' : 'outdatedReady'
-      return current ? 'unready' : 'outdatedUnready'
+      if (!isAllocatable(entry.record)) return current ? 'unready' : 'outdatedUnready'
+      if (isHeard(entry)) return current ? 'ready' : 'outdatedReady'
+      return current ? 'unheard' : 'outdatedUnheard'
     case 'Active':
       return 'active'
     case 'Terminating':
@@ -46,18 +61,36 @@ export function bucketOf(entry: ServerEntry): Bucket {
 /** Counts the servers of a build by the state in their records. */
 export function countsOf(build: BuildEntry): BuildCounts {
   const { buckets } = build
+  let latePending = 0
+  for (const { record } of lateServers(build)) if (record.state === 'Pending') latePending++
+  const late = buckets.late.size + buckets.outdatedLate.size
   return {
-    pending: buckets.pending.size + buckets.outdatedPending.size,
-    initializing: buckets.initializing.size + buckets.outdatedInitializing.size,
-    standingBy:
-      buckets.ready.size +
-      buckets.unready.size +
-      buckets.outdatedReady.size +
-      buckets.outdatedUnready.size +
-      buckets.reserved.size,
+    pending: buckets.pending.size + buckets.outdatedPending.size + latePending,
+    initializing: buckets.initializing.size + buckets.outdatedInitializing.size + late - latePending,
+    standingBy: standingByIn(build) + buckets.reserved.size,
     active: buckets.active.size,
     terminating: buckets.terminating.size,
   }
+}
+
+/** Counts the StandingBy servers of a build that are not reserved. */
+export function standingByIn({ buckets }: BuildEntry): number {
+  const current = buckets.ready.size + buckets.unheard.size + buckets.unready.size
+  return current + buckets.outdatedReady.size + buckets.outdatedUnheard.size + buckets.outdatedUnready.size
+}
+
+/** The Pending and Initializing servers that are late. */
+export function* lateServers({ buckets }: BuildEntry): Generator<ServerEntry> {
+  yield* buckets.outdatedLate
+  yield* buckets.late
+}
+
+/** The Pending and Initializing servers that are not late. */
+export function* startingServers({ buckets }: BuildEntry): Generator<ServerEntry> {
+  yield* buckets.pending
+  yield* buckets.initializing
+  yield* buckets.outdatedPending
+  yield* buckets.outdatedInitializing
 }
 
 export function* serversOf(build: BuildEntry): Generator<ServerEntry> {

@@ -1,5 +1,6 @@
 /** Limits how many requests are processed at once. */
 import { FleetError } from '../../contracts/errors.js'
+import { counted } from '../../rules/model/counted.js'
 
 export class ConcurrencyLimit {
   readonly #max: number
@@ -12,7 +13,8 @@ export class ConcurrencyLimit {
   /** Throws `overloaded` if the limit is reached. Otherwise the caller must call `leave` when the request ends. */
   enter(): void {
     if (this.#running >= this.#max) {
-      throw new FleetError('overloaded', `${this.#running} requests are in flight, the limit of this host; retry later`)
+      const running = counted(this.#running, 'request is', 'requests are')
+      throw new FleetError('overloaded', `${running} in flight, the limit of this host; retry later`)
     }
     this.#running++
   }

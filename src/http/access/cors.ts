@@ -1,5 +1,5 @@
 /** CORS: allows web pages from other origins to call these routes. */
-import { errorCodeHeader } from '../../rules/model/wire.js'
+import { continueHeader, errorCodeHeader } from '../../rules/model/wire.js'
 import type { Exchange, Handler } from '../core/exchange.js'
 
 export interface CorsOptions {
@@ -37,7 +37,7 @@ export function crossOrigin({ isAllowed }: Cors, methods: readonly string[], han
 function headersFor(origin: string, exchange: Exchange, methods: readonly string[]): Readonly<Record<string, string>> {
   const allowOrigin = { 'Access-Control-Allow-Origin': origin }
   if (exchange.method !== 'OPTIONS') {
-    return { ...allowOrigin, 'Access-Control-Expose-Headers': `${errorCodeHeader}, Retry-After` }
+    return { ...allowOrigin, 'Access-Control-Expose-Headers': `${errorCodeHeader}, ${continueHeader}, Retry-After` }
   }
   return {
     ...allowOrigin,

@@ -1,17 +1,23 @@
 /** Checks that run before a handler: the limit on concurrent requests, then the host app's hooks. */
 import { FleetError } from '../../contracts/errors.js'
-import { type Logger, silentLogger } from '../../contracts/logger.js'
+import type { Logger } from '../../contracts/logger.js'
+import { loggerOf } from '../../contracts/stderr-logger.js'
+import { aFunction, aLogger, aNumber, type OptionTypes } from '../../contracts/option-checks.js'
 import type { Operation } from '../api/operations.js'
-import type { ApiRequest, Handler } from '../core/exchange.js'
+import { isObject } from '../../rules/validation/problem.js'
+import type { ApiRequest, Exchange, Handler, Identity } from '../core/exchange.js'
 import { HttpError, retryAfter } from '../core/http-response.js'
 import { ConcurrencyLimit } from './concurrency-limit.js'
 
+/** `false`, and any value that is neither `true` nor an identity, rejects the request. */
+export type Verdict = boolean | Identity
+
 /**
- * Return true to allow the request; any other value results in 403. Throw a FleetError `unauthenticated` if the caller is
+ * Return true to allow the request, or `{ caller: name }` to also name the caller in the audit; any other value results in 403. Throw a FleetError `unauthenticated` if the caller is
  * unknown, which results in 401. Any other error, except `forbidden`, results in 500: it is logged but not sent to the
  * caller.
  */
-export type Authorize = (request: ApiRequest, operation: Operation) => boolean | Promise<boolean>
+export type Authorize = (request: ApiRequest, operation: Operation) => Verdict | Promise<Verdict>
 
 /** Returns after how many ms the caller may retry, which results in 429; 0 or undefined allows the request. */
 export type RateLimit = (request: ApiRequest, operation: Operation) => number | undefined | Promise<number | undefined>
@@ -30,8 +36,16 @@ export interface GuardOptions {
    * count: the fleet limits them separately (`limits.maxWaiting`). Default 10,000.
    */
   readonly maxInFlight?: number
-  /** Logs errors thrown by hooks. Default: silent. */
-  readonly logger?: Logger
+  /** Logs errors thrown by hooks. Default: stderr; false: none. */
+  readonly logger?: Logger | false
+}
+
+/** For the tables of functions whose options include these. */
+export const guardOptionTypes: OptionTypes<GuardOptions> = {
+  authorize: aFunction,
+  rateLimit: aFunction,
+  maxInFlight: aNumber,
+  logger: aLogger,
 }
 
 export const defaultMaxInFlight = 10_000
@@ -44,7 +58,8 @@ export interface Guard {
 }
 
 export function guard(options: GuardOptions): Guard {
-  const { authorize, rateLimit, logger = silentLogger, maxInFlight = defaultMaxInFlight } = options
+  const { authorize, rateLimit, maxInFlight = defaultMaxInFlight } = options
+  const logger = loggerOf(options.logger)
   return {
     inFlight: new ConcurrencyLimit(maxInFlight),
     before(operation, handle) {
@@ -56,11 +71,16 @@ export function guard(options: GuardOptions): Guard {
 
 function withAuthorize(authorize: Authorize, operation: Operation, handle: Handler, logger: Logger): Handler {
   const failed = hookError('authorize', 'authorization check failed', logger)
-  const admit = (verdict: unknown) => {
-    // Only `true` allows the request: a hook that returns another value, or nothing, has not allowed it.
-    if (verdict !== true) throw new FleetError('forbidden', `the operation ${operation.name} is not allowed`)
+  const admit = (verdict: unknown, exchange: Exchange) => {
+    if (isIdentity(verdict)) exchange.identity = verdict
+    // A hook that returns another value, or nothing, has not allowed the request.
+    else if (verdict !== true) throw new FleetError('forbidden', `the operation ${operation.name} is not allowed`)
   }
   return withHook(authorize, operation, { admit, failed, handle })
+}
+
+function isIdentity(verdict: unknown): verdict is Identity {
+  return isObject(verdict) && typeof verdict['caller'] === 'string' && verdict['caller'] !== ''
 }
 
 function withRateLimit(rateLimit: RateLimit, operation: Operation, handle: Handler, logger: Logger): Handler {
@@ -77,7 +97,7 @@ type Hook<T> = (request: ApiRequest, operation: Operation) => T | PromiseLike<T>
 
 interface HookOptions<T> {
   /** Throws if the hook's result refuses the request. */
-  readonly admit: (result: T) => void
+  readonly admit: (result: T, exchange: Exchange) => void
   /** Returns the error to respond with if the hook throws. */
   readonly failed: (error: unknown) => unknown
   readonly handle: Handler
@@ -95,7 +115,7 @@ function withHook<T>(hook: Hook<T>, operation: Operation, { admit, failed, handl
     if (isPromise(result)) {
       return Promise.resolve(result).then(
         (value) => {
-          admit(value)
+          admit(value, exchange)
           return handle(exchange)
         },
         (error: unknown) => {
@@ -103,7 +123,7 @@ function withHook<T>(hook: Hook<T>, operation: Operation, { admit, failed, handl
         },
       )
     }
-    admit(result)
+    admit(result, exchange)
     return handle(exchange)
   }
 }
@@ -119,7 +139,7 @@ function isPromise<T>(value: T | PromiseLike<T>): value is PromiseLike<T> {
 function hookError(hook: string, message: string, logger: Logger): (error: unknown) => unknown {
   return (error) => {
     if (FleetError.is(error, 'unauthenticated') || FleetError.is(error, 'forbidden')) return error
-    logger.error({ err: error, hook }, 'a request hook failed')
+    logger.error({ err: error, hook }, 'request hook failed')
     return new FleetError('internal', message)
   }
 }

@@ -1,7 +1,10 @@
 /** A ready-made `rateLimit` hook: a token bucket for each caller. */
 import { type Clock, systemClock } from '../../contracts/clock.js'
 import { FleetError } from '../../contracts/errors.js'
+import { aClock, aFunction, aNumber, checkOptions, type OptionTypes, required } from '../../contracts/option-checks.js'
 import type { ApiRequest } from '../core/exchange.js'
+import { type BearerToken, digestOf, tokenIn } from './bearer-tokens.js'
+import { clientNetwork } from './client-address.js'
 import type { RateLimit } from './guard.js'
 
 export interface PerClientRateLimitOptions {
@@ -9,12 +12,29 @@ export interface PerClientRateLimitOptions {
   readonly perSecond: number
   /** Maximum number of calls in a burst. Default: `perSecond`, at least 1. */
   readonly burst?: number
-  /** Identifies the caller. Default: the remote address, which is the proxy's address if the host is behind a proxy. */
+  /**
+   * Identifies the caller. Default: the remote address, of which IPv6 counts by its first 64 bits (/64). Behind a proxy, that is
+   * the proxy's address.
+   */
   readonly callerOf?: (request: ApiRequest) => string
+  /**
+   * Requests with one of these tokens have a limit of their own, for each token and caller, so that nobody without a token can
+   * use it up. All other requests of a caller share one limit. Default: none.
+   */
+  readonly tokens?: readonly Pick<BearerToken, 'token'>[]
   /** Maximum number of callers tracked at once; the least recently seen is forgotten first. Default 10,000. */
   readonly maxCallers?: number
   /** Default: the system clock. */
   readonly clock?: Clock
+}
+
+const optionTypes: OptionTypes<PerClientRateLimitOptions> = {
+  perSecond: required(aNumber),
+  burst: aNumber,
+  callerOf: aFunction,
+  tokens: { must: 'must be an array of tokens, as bearerTokens takes them', is: Array.isArray },
+  maxCallers: aNumber,
+  clock: aClock,
 }
 
 interface Bucket {
@@ -24,7 +44,8 @@ interface Bucket {
 
 /** Throws `invalid` if a number is out of range. */
 export function perClientRateLimit(options: PerClientRateLimitOptions): RateLimit {
-  const { perSecond, callerOf = addressOf, maxCallers = 10_000, clock = systemClock } = options
+  checkOptions('perClientRateLimit', options, optionTypes)
+  const { perSecond, callerOf = networkOf, tokens = [], maxCallers = 10_000, clock = systemClock } = options
   const burst = options.burst ?? Math.max(1, perSecond)
   for (const [name, value] of Object.entries({ perSecond, burst, maxCallers })) {
     if (!(value > 0))
@@ -35,9 +56,10 @@ export function perClientRateLimit(options: PerClientRateLimitOptions): RateLimi
   }
   /** Ordered from the least to the most recently seen caller. */
   const buckets = new Map<string, Bucket>()
+  const known = new Set(tokens.map(({ token }) => keyOf(token)))
 
   return (request) => {
-    const caller = callerOf(request)
+    const caller = `${tokenKey(request, known)}${callerOf(request)}`
     const now = clock.elapsed()
     const bucket = buckets.get(caller) ?? { tokens: burst, refilledAt: now }
     buckets.delete(caller)
@@ -51,6 +73,18 @@ export function perClientRateLimit(options: PerClientRateLimitOptions): RateLimi
   }
 }
 
-function addressOf(request: ApiRequest): string {
-  return request.remoteAddress ?? ''
+function networkOf(request: ApiRequest): string {
+  return clientNetwork(request.remoteAddress ?? '')
+}
+
+/** Empty for a request without a valid token. */
+function tokenKey(request: ApiRequest, known: ReadonlySet<string>): string {
+  const token = known.size === 0 ? undefined : tokenIn(request)
+  const key = token === undefined ? '' : keyOf(token)
+  return known.has(key) ? `${key} ` : ''
+}
+
+/** The limiter keeps no tokens. */
+function keyOf(token: string): string {
+  return digestOf(token).toString('base64')
 }

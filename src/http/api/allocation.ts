@@ -1,36 +1,76 @@
 /** The allocation API: one operation, which allocates a server to a session. */
 import { FleetError } from '../../contracts/errors.js'
-import type { AllocateOptions, Fleet } from '../../contracts/fleet.js'
+import type { AllocateOptions } from '../../contracts/fleet.js'
 import { defaultLimits } from '../../contracts/options.js'
-import { internalsOf } from '../../fleet/internals.js'
-import type { Allocation } from '../../rules/model/wire.js'
-import { shown } from '../../rules/validation/problem.js'
+import {
+  aNumber,
+  aString,
+  checkOptions,
+  type OptionType,
+  type OptionTypes,
+  strings,
+} from '../../contracts/option-checks.js'
+import { type FleetInternals, internalsOf } from '../../fleet/internals.js'
+import { isGuid } from '../../rules/model/session-ids.js'
+import { guidAllocationRequest } from '../../rules/schemas/allocation.js'
+import { isObject, shown } from '../../rules/validation/problem.js'
+import { compile } from '../../rules/validation/validator.js'
 import { eitherSignal } from '../../util/signals.js'
+import { callerOf } from '../access/caller.js'
 import { corsOf, type CorsOptions } from '../access/cors.js'
-import { guard, type GuardOptions } from '../access/guard.js'
+import { guard, type GuardOptions, guardOptionTypes } from '../access/guard.js'
 import { allocationStatuses, errorResponse } from '../core/error-responses.js'
-import type { Exchange } from '../core/exchange.js'
+import type { Exchange, Handler } from '../core/exchange.js'
 import { operation, type RouteGroup } from '../core/handler-table.js'
 import { json } from '../core/http-response.js'
 import { readJson } from '../core/read-json.js'
 import { defaultMaxBodyBytes } from '../core/request-body.js'
 import { createRoutes, type Routes } from '../core/routes.js'
+import type { DescriptionOptions } from '../openapi/operation-docs.js'
+import { type AnsweredAllocation, type Compat, dialectOf } from './compat.js'
+import { readFlag } from './parameters.js'
+
+/** `guid`: GUIDs only, as in the service description. `any`: 1 to 128 visible characters. */
+export type SessionIDs = 'guid' | 'any'
+
+export const sessionIDsType: OptionType = {
+  must: "must be 'guid' or 'any'",
+  is: (value) => value === 'guid' || value === 'any',
+}
 
 export interface AllocationRoutesOptions extends GuardOptions, CorsOptions {
+  /** Uses another project's JSON format, for clients written for that project. Default: gamekeeper's own format. */
+  readonly compat?: Compat
+  /** Which sessionIDs are accepted. Default: `any`, or `guid` with `compat`. */
+  readonly sessionIDs?: SessionIDs
   /** Larger bodies get 413. Default 1 MiB. */
   readonly maxBodyBytes?: number
 }
 
+export const allocationOptionTypes: OptionTypes<AllocationRoutesOptions> = {
+  ...guardOptionTypes,
+  allowedOrigins: strings,
+  compat: aString,
+  maxBodyBytes: aNumber,
+  sessionIDs: sessionIDsType,
+}
+
 /** The part of a fleet that the allocation API uses. Requests are passed on unchecked: the fleet validates them. */
 export interface AllocatingFleet {
-  allocate(request: unknown, options?: AllocateOptions): ReturnType<Fleet['allocate']>
+  allocate(request: unknown, options?: AllocateOptions): Promise<AnsweredAllocation>
 }
 
 /** `POST /api/v1/allocate`. */
 export function allocationRoutes(fleet: AllocatingFleet, options: AllocationRoutesOptions = {}): Routes {
+  checkOptions('allocationRoutes', options, allocationOptionTypes)
   const closing = new AbortController()
   const groups = [allocationGroup(fleet, options, closing.signal)]
-  return createRoutes(groups, { closing, cors: corsOf(options), maxWaitMs: maxWaitMsOf(fleet) })
+  return createRoutes(groups, { closing, cors: corsOf(options), ...descriptionOf(fleet, options) })
+}
+
+/** What the OpenAPI document says about allocations. */
+export function descriptionOf(fleet: AllocatingFleet, options: SessionIDOptions): DescriptionOptions {
+  return { compat: options.compat, sessionIDs: sessionIDsOf(options), maxWaitMs: maxWaitMsOf(fleet) }
 }
 
 export function allocationGroup(
@@ -41,37 +81,71 @@ export function allocationGroup(
   const { maxBodyBytes = defaultMaxBodyBytes } = options
   const maxWaitMs = maxWaitMsOf(fleet)
   const allocationGuard = guard(options)
+  const dialect = dialectOf(options.compat)
+  const needsGuid = sessionIDsOf(options) === 'guid'
+  const answer = (allocation: AnsweredAllocation) => json(200, dialect.allocation(allocation))
+  const inRequest = internalsOf(fleet)?.inRequest
 
   const allocate = async (exchange: Exchange) => {
     const waitMs = readWaitMs(exchange.query('wait'), maxWaitMs)
+    const confirm = readFlag(exchange, 'confirm')
     const request = await readJson(exchange, maxBodyBytes)
-    if (waitMs === 0) return json(200, await fleet.allocate(request))
-    const wait = () => allocateWaiting(fleet, request, { waitMs, gone: exchange.signal(), closing })
-    return json(200, await allocationGuard.inFlight.whileUncounted(wait))
+    if (needsGuid) requireGuid(request)
+    const caller = callerOf(exchange)
+    if (!confirm && !waitMs) return answer(await fleet.allocate(request, { caller }))
+    const allocateOptions = { caller, ...(waitMs !== undefined && { waitMs }), ...(confirm && { confirm }) }
+    const wait = () => allocateWaiting(fleet, request, allocateOptions, { gone: exchange.signal(), closing })
+    return answer(await allocationGuard.inFlight.whileUncounted(wait))
   }
 
   return {
-    paths: { '/api/v1/allocate': { POST: operation('allocate', allocate) } },
-    errorResponse: (error) => errorResponse(error, allocationStatuses),
+    paths: { '/api/v1/allocate': { POST: operation('allocate', inRequest ? traced(inRequest, allocate) : allocate) } },
+    errorResponse: (error) => errorResponse(error, allocationStatuses, options.compat !== undefined),
     guard: allocationGuard,
   }
 }
 
-export function maxWaitMsOf(fleet: AllocatingFleet): number {
+function traced(inRequest: NonNullable<FleetInternals['inRequest']>, handler: Handler): Handler {
+  return (exchange) =>
+    inRequest(
+      (name) => exchange.header(name),
+      () => handler(exchange),
+    )
+}
+
+function maxWaitMsOf(fleet: AllocatingFleet): number {
   return internalsOf(fleet)?.maxWaitMs ?? defaultLimits.maxWaitMs
 }
 
+interface SessionIDOptions {
+  readonly compat?: Compat | undefined
+  readonly sessionIDs?: SessionIDs | undefined
+}
+
+/** A compatibility format implies GUIDs, which its clients expect. */
+function sessionIDsOf({ compat, sessionIDs = compat === undefined ? 'any' : 'guid' }: SessionIDOptions): SessionIDs {
+  return sessionIDs
+}
+
+const checkGuidRequest = compile(guidAllocationRequest)
+
+/** Throws `invalid` if the request has a sessionID that is no GUID. The fleet checks everything else. */
+function requireGuid(request: unknown): void {
+  if (isObject(request) && typeof request['sessionID'] === 'string' && isGuid(request['sessionID'])) return
+  const checked = checkGuidRequest(request)
+  if (!checked.ok) throw new FleetError('invalid', `${checked.problem.field} ${checked.problem.message}`)
+}
+
 /** Parses `?wait=`, a number of seconds that may have a fraction. */
-function readWaitMs(text: string | undefined, maxWaitMs: number): number {
-  if (text === undefined) return 0
+function readWaitMs(text: string | undefined, maxWaitMs: number): number | undefined {
+  if (text === undefined) return undefined
   const waitMs = /^\d+(\.\d+)?$/.test(text) ? Math.round(Number(text) * 1_000) : NaN
   if (waitMs <= maxWaitMs) return waitMs
   const message = `wait must be a number of seconds from 0 to ${maxWaitMs / 1_000}, but is ${shown(text)}`
   throw new FleetError('invalid', message)
 }
 
-interface WaitOptions {
-  readonly waitMs: number
+interface Cancellation {
   /** Aborts when the caller disconnects. */
   readonly gone: AbortSignal
   /** Aborts when this host closes. */
@@ -81,16 +155,22 @@ interface WaitOptions {
 async function allocateWaiting(
   fleet: AllocatingFleet,
   request: unknown,
-  { waitMs, gone, closing }: WaitOptions,
-): Promise<Allocation> {
-  if (closing.aborted) throw new FleetError('closed', 'this host is closing')
+  options: AllocateOptions,
+  { gone, closing }: Cancellation,
+): Promise<AnsweredAllocation> {
+  if (closing.aborted) throw closingError()
   const either = eitherSignal(gone, closing)
   try {
-    return await fleet.allocate(request, { waitMs, signal: either.signal })
+    return await fleet.allocate(request, { ...options, signal: either.signal })
   } catch (error) {
     if (!closing.aborted || gone.aborted || !FleetError.is(error, 'aborted')) throw error
-    throw new FleetError('closed', 'this host is closing', { cause: error })
+    throw closingError()
   } finally {
     either.release()
   }
+}
+
+/** Without a cause, so that a caller reads one sentence. */
+function closingError(): FleetError {
+  return new FleetError('closed', 'this host is closing; retry on another host, or here after its restart')
 }

@@ -2,12 +2,22 @@
  * The JSON that the management API reads and writes: gamekeeper's own format, or the format of another project, so that
  * clients written for that project work here. docs/reference/http-api.md lists every difference. Pure.
  */
-import type { GameServer, GameServerBuild, GameServerBuildDetail, GameServerDetail } from '../../rules/model/wire.js'
+import type {
+  AllocationBody,
+  AllocationDetails,
+  GameServer,
+  GameServerBuild,
+  GameServerBuildDetail,
+  GameServerDetail,
+} from '../../rules/model/wire.js'
 import { isObject } from '../../rules/validation/problem.js'
 import { specFields } from '../../rules/validation/requests.js'
 
 /** `thundernetes`: the JSON of that project's GameServer API. */
 export type Compat = 'thundernetes'
+
+/** The result of `fleet.allocate`. Only the fields of the service description are required. */
+export type AnsweredAllocation = Omit<AllocationBody, 'details'> & Partial<AllocationDetails>
 
 export interface Dialect {
   readonly created: 200 | 201
@@ -20,6 +30,8 @@ export interface Dialect {
   servers(servers: readonly GameServer[]): unknown
   detail(detail: GameServerDetail): unknown
   buildDetail(detail: GameServerBuildDetail): unknown
+  /** Converts the response to an allocation. */
+  allocation(allocation: AnsweredAllocation): AllocationBody
   /** Returned as the servers or details of a build that does not exist. If undefined, the response is 404. */
   readonly ofMissingBuild: unknown
 }
@@ -41,6 +53,7 @@ const native: Dialect = {
   servers: (servers) => servers,
   detail: (detail) => [detail],
   buildDetail: (detail) => detail,
+  allocation: withDetails,
   ofMissingBuild: undefined,
 }
 
@@ -53,7 +66,16 @@ const thundernetes: Dialect = {
   servers: listOf,
   detail: (detail) => detail,
   buildDetail: ({ items }) => listOf(items),
+  allocation: ({ IPV4Address, Ports, SessionID }) => ({ IPV4Address, Ports, SessionID }),
   ofMissingBuild: listOf([]),
+}
+
+/** A fleet that is not of this package may return only the three fields, which are then the answer as they are. */
+function withDetails(allocation: AnsweredAllocation): AllocationBody {
+  const { IPV4Address, Ports, SessionID, server, address = IPV4Address, ports = [], buildMismatch } = allocation
+  if (server === undefined) return allocation
+  const details = { server, address, ports }
+  return { IPV4Address, Ports, SessionID, details: buildMismatch ? { ...details, buildMismatch } : details }
 }
 
 /** A list in the format that Kubernetes uses. */

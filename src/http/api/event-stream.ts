@@ -1,16 +1,23 @@
 /**
- * Serves a fleet's events as server-sent events. Each reader reads the fleet's event log at its own pace; no events are
- * buffered per reader. A reader that falls behind the log gets an `EventsDropped`.
+ * Serves a fleet's events as server-sent events. Each reader reads the fleet's event log at its own pace, in slices between
+ * which the event loop handles other work; no more than a slice is buffered per reader. A reader that falls behind the log gets
+ * an `EventsDropped`.
  */
-import { type Clock, systemClock } from '../../contracts/clock.js'
+import { systemClock } from '../../contracts/clock.js'
 import { FleetError } from '../../contracts/errors.js'
-import type { EventsDropped, FleetEvent } from '../../contracts/events.js'
+import type { EventReader, EventsDropped, FleetEvent } from '../../contracts/events.js'
 import type { Fleet } from '../../contracts/fleet.js'
+import { aNumber, checkOptions } from '../../contracts/option-checks.js'
 import { internalsOf } from '../../fleet/internals.js'
+import { sliceChars, turns } from '../../platform/turns.js'
+import { keyOf } from '../../rules/model/resources.js'
 import { shown } from '../../rules/validation/problem.js'
 import { eitherSignal } from '../../util/signals.js'
+import { within } from '../../util/within.js'
 import type { Exchange } from '../core/exchange.js'
 import type { HttpResponse } from '../core/http-response.js'
+import { counted } from '../../rules/model/counted.js'
+import { readFlag } from './parameters.js'
 
 export type StreamedEvent = FleetEvent | EventsDropped
 
@@ -23,8 +30,8 @@ export interface EventStreamOptions {
   readonly maxReaders?: number
 }
 
-/** The part of a fleet that event streams and webhooks use. */
-export type ReadableFleet = Pick<Fleet, 'events'>
+/** The part of a fleet that event streams and webhooks use. Without `on`, a stream has no changes of players. */
+export type ReadableFleet = Pick<Fleet, 'events'> & Partial<Pick<Fleet, 'on'>>
 
 const defaults = { heartbeatMs: 15_000, stallMs: 30_000, maxReaders: 1_000 }
 /** How long a browser waits before it reconnects. */
@@ -35,21 +42,45 @@ export function eventStream(
   options: EventStreamOptions = {},
   closing?: AbortSignal,
 ): (exchange: Exchange) => Promise<HttpResponse> {
+  checkOptions('events', options, { heartbeatMs: aNumber, stallMs: aNumber, maxReaders: aNumber })
   const { heartbeatMs, stallMs, maxReaders } = { ...defaults, ...options }
   const log = logIDOf(fleet)
+  const textFrom = slices(log)
   let readers = 0
 
-  async function* read(begin: string, from: number | undefined, gone: AbortSignal): AsyncGenerator<string> {
+  /** Counts a reader from its admission on, since many can be admitted before the first of them reads. */
+  function admit(gone: AbortSignal): () => void {
+    let isCounted = true
     readers++
+    const leave = () => {
+      if (isCounted) readers--
+      isCounted = false
+    }
+    // The stream of a reader that has left is never read.
+    if (gone.aborted) leave()
+    else gone.addEventListener('abort', leave, { once: true })
+    return leave
+  }
+
+  async function* read({ begin, from, gone, withPlayers }: Reading, leave: () => void) {
     const stop = eitherSignal(gone, closing)
-    const events = fleet.events({ ...(from !== undefined && { from }), signal: stop.signal })
+    const logged = fleet.events({ ...(from !== undefined && { from }), signal: stop.signal })
+    const events = withPlayers && fleet.on ? new EventsAndPlayers(logged, fleet.on) : logged
     try {
       yield begin
-      for await (const event of withHeartbeats(events, heartbeatMs, systemClock)) {
-        yield event === undefined ? ':\n\n' : toServerSentEvent(event, log)
+      let next = events.next()
+      for (;;) {
+        const result = await within(heartbeatMs, next, systemClock)
+        if (result === undefined) yield ':\n\n'
+        else if (result.done === true) return
+        else {
+          await turns.take()
+          yield textFrom(result.value, events)
+          next = events.next()
+        }
       }
     } finally {
-      readers--
+      leave()
       stop.abort()
       stop.release()
       await events.return?.()
@@ -58,7 +89,10 @@ export function eventStream(
 
   return (exchange) => {
     if (readers >= maxReaders) {
-      throw new FleetError('overloaded', `${readers} event streams are open, the limit of this host; retry later`)
+      throw new FleetError(
+        'overloaded',
+        `${counted(readers, 'event stream is', 'event streams are')} open, the limit of this host; retry later`,
+      )
     }
     const headers = {
       'Content-Type': 'text/event-stream',
@@ -68,12 +102,101 @@ export function eventStream(
     }
     const requested = firstSeq(exchange, log)
     if (exchange.method === 'HEAD') return Promise.resolve({ status: 200, headers })
-    // Send an id first, so that a reader that is disconnected before the first event can resume from here.
-    const last = requested === undefined ? internalsOf(fleet)?.log.last : undefined
-    const id = last === undefined ? '' : `id: ${idOf(log, last)}\n`
-    const from = last === undefined ? requested : last + 1
-    const stream = read(`retry: ${retryMs}\n${id}\n`, from, exchange.signal())
+    const last = internalsOf(fleet)?.log.last
+    const from = requested ?? (last === undefined ? undefined : last + 1)
+    // Send an id first, so that a reader knows at once which log this is, and can resume from here if it is disconnected
+    // before the first event.
+    const id = from === undefined ? '' : `id: ${idOf(log, Math.max(0, from - 1))}\n`
+    const gone = exchange.signal()
+    const withPlayers = readFlag(exchange, 'players')
+    const stream = read({ begin: `retry: ${retryMs}\n${id}\n`, from, gone, withPlayers }, admit(gone))
     return Promise.resolve({ status: 200, headers, stream, stallMs })
+  }
+}
+
+interface Reading {
+  readonly begin: string
+  readonly from: number | undefined
+  /** Fires when the reader has left. */
+  readonly gone: AbortSignal
+  readonly withPlayers: boolean
+}
+
+/**
+ * The log's events and, once the reader has caught up with them, the latest players of each server whose players have changed
+ * since. Keeps at most one list for each server.
+ */
+class EventsAndPlayers implements EventReader {
+  readonly #logged: EventReader
+  readonly #off: () => void
+  readonly #changed = new Map<string, FleetEvent>()
+  /** What the log has answered, until it is taken. */
+  #answer: IteratorResult<StreamedEvent> | undefined
+  #failure: { readonly error: unknown } | undefined
+  #isAsking = false
+  #wake = () => {}
+
+  constructor(logged: EventReader, on: Fleet['on']) {
+    this.#logged = logged
+    this.#off = on('PlayersChanged', (event) => {
+      this.#changed.set(keyOf(event.server), event)
+      this.#wake()
+    })
+  }
+
+  async next(): Promise<IteratorResult<StreamedEvent>> {
+    for (;;) {
+      const value = this.take()
+      if (value !== undefined) return { done: false, value }
+      if (this.#failure) throw this.#failure.error
+      if (this.#answer) return this.#answer
+      const woken = new Promise<void>((resolve) => (this.#wake = resolve))
+      this.#ask()
+      await woken
+    }
+  }
+
+  take(): StreamedEvent | undefined {
+    const logged = this.#takeLogged()
+    if (logged !== undefined) return logged
+    const [first] = this.#changed
+    if (first === undefined) return undefined
+    this.#changed.delete(first[0])
+    return first[1]
+  }
+
+  #takeLogged(): StreamedEvent | undefined {
+    if (this.#isAsking) return undefined
+    if (this.#answer === undefined) return this.#logged.take?.()
+    const { done, value } = this.#answer
+    if (done === true) return undefined
+    this.#answer = undefined
+    return value
+  }
+
+  #ask(): void {
+    if (this.#isAsking) return
+    this.#isAsking = true
+    this.#logged
+      .next()
+      .then(
+        (answer) => (this.#answer = answer),
+        (error: unknown) => (this.#failure = { error }),
+      )
+      .finally(() => {
+        this.#isAsking = false
+        this.#wake()
+      })
+  }
+
+  async return(): Promise<IteratorResult<StreamedEvent>> {
+    this.#off()
+    await this.#logged.return?.()
+    return { done: true, value: undefined }
+  }
+
+  [Symbol.asyncIterator](): this {
+    return this
   }
 }
 
@@ -103,26 +226,37 @@ function idOf(log: string, seq: number): string {
   return `${log}-${seq}`
 }
 
+/** An event without a number has no id: the reader's last one stays what it resumes after. */
 function toServerSentEvent(event: StreamedEvent, log: string): string {
+  const id = event.seq === 0 ? '' : `id: ${idOf(log, event.seq)}\n`
   // JSON.stringify emits no line breaks, so one data line is enough.
-  return `id: ${idOf(log, event.seq)}\nevent: ${event.type}\ndata: ${JSON.stringify(event)}\n\n`
+  return `${id}event: ${event.type}\ndata: ${JSON.stringify(event)}\n\n`
 }
 
-/** Passes values on, and yields undefined after every `ms` without a value. */
-async function* withHeartbeats<T>(source: AsyncIterator<T>, ms: number, clock: Clock): AsyncGenerator<T | undefined> {
-  let next = source.next()
-  for (;;) {
-    let cancel = () => {}
-    const quiet = new Promise<undefined>((resolve) => {
-      cancel = clock.after(ms, () => resolve(undefined))
-    })
-    const result = await Promise.race([next, quiet]).finally(cancel)
-    if (result === undefined) yield undefined
-    else if (result.done === true) return
-    else {
-      yield result.value
-      next = source.next()
+/**
+ * Returns a function that makes a slice of a stream: the text of `event`, and of the events after it that are already in the log.
+ * Each event is serialized once, for all readers.
+ */
+function slices(log: string): (event: StreamedEvent, events: EventReader) => string {
+  const texts = new WeakMap<StreamedEvent, string>()
+
+  function textOf(event: StreamedEvent): string {
+    let text = texts.get(event)
+    if (text === undefined) {
+      text = toServerSentEvent(event, log)
+      texts.set(event, text)
     }
+    return text
+  }
+
+  return (event, events) => {
+    let text = textOf(event)
+    while (text.length < sliceChars) {
+      const next = events.take?.()
+      if (next === undefined) break
+      text += textOf(next)
+    }
+    return text
   }
 }
 

@@ -1,15 +1,22 @@
 /** The allocation and management APIs together, for a host app that mounts both under one path. */
+import { checkOptions } from '../../contracts/option-checks.js'
 import { corsOf } from '../access/cors.js'
 import { createRoutes, type Routes } from '../core/routes.js'
-import { type AllocatingFleet, allocationGroup, type AllocationRoutesOptions, maxWaitMsOf } from './allocation.js'
-import { type ManagedFleet, managementGroup, type ManagementOptions } from './management.js'
+import {
+  type AllocatingFleet,
+  allocationGroup,
+  allocationOptionTypes,
+  type AllocationRoutesOptions,
+  descriptionOf,
+} from './allocation.js'
+import { type ManagedFleet, managementGroup, type ManagementOptions, managementOptionTypes } from './management.js'
 
 export interface FleetRoutesOptions extends AllocationRoutesOptions, ManagementOptions {}
 
 /** The routes of `allocationRoutes` and `managementRoutes`, with a single OpenAPI document. */
 export function fleetRoutes(fleet: AllocatingFleet & ManagedFleet, options: FleetRoutesOptions = {}): Routes {
+  checkOptions('fleetRoutes', options, { ...allocationOptionTypes, ...managementOptionTypes })
   const closing = new AbortController()
   const groups = [allocationGroup(fleet, options, closing.signal), managementGroup(fleet, options, closing.signal)]
-  const { compat } = options
-  return createRoutes(groups, { closing, cors: corsOf(options), compat, maxWaitMs: maxWaitMsOf(fleet) })
+  return createRoutes(groups, { closing, cors: corsOf(options), ...descriptionOf(fleet, options) })
 }

@@ -1,18 +1,31 @@
 /** The management API: builds, game servers, their details, and events. */
+import type { AuditedCallOptions } from '../../contracts/audit.js'
 import { FleetError } from '../../contracts/errors.js'
-import type { Builds, Details, Fleet, Servers } from '../../contracts/fleet.js'
+import type { Builds, Details, Fleet, ServerFilter, Servers } from '../../contracts/fleet.js'
+import { aNumber, anObject, aString, checkOptions, type OptionTypes, strings } from '../../contracts/option-checks.js'
+import type { Sessions } from '../../contracts/sessions.js'
 import type { Ref } from '../../rules/model/resources.js'
+import { callerOf } from '../access/caller.js'
 import { corsOf, type CorsOptions } from '../access/cors.js'
-import { guard, type GuardOptions } from '../access/guard.js'
+import { guard, type GuardOptions, guardOptionTypes } from '../access/guard.js'
 import { errorResponse, managementStatuses } from '../core/error-responses.js'
 import type { Exchange } from '../core/exchange.js'
 import { operation, type RouteGroup } from '../core/handler-table.js'
 import { type HttpResponse, json } from '../core/http-response.js'
+import { jsonInSlices } from '../core/json-slices.js'
 import { readJson } from '../core/read-json.js'
 import { defaultMaxBodyBytes } from '../core/request-body.js'
 import { createRoutes, type Routes } from '../core/routes.js'
+import { applyBuild, type ChangeableBuilds, updateBuild } from './build-changes.js'
 import { type Compat, type Dialect, dialectOf } from './compat.js'
+import { drainPaths } from './drains.js'
 import { eventStream, type EventStreamOptions } from './event-stream.js'
+import { fleetStatePaths, type ReportingFleet } from './fleet-state.js'
+import { listResponse } from './lists.js'
+import { maintenancePaths } from './maintenance.js'
+import { refOf } from './parameters.js'
+import { logStream } from './server-logs.js'
+import { sessionPaths } from './sessions.js'
 
 export interface ManagementOptions extends GuardOptions, CorsOptions {
   /** Uses another project's JSON format, for clients written for that project. Default: gamekeeper's own format. */
@@ -22,20 +35,41 @@ export interface ManagementOptions extends GuardOptions, CorsOptions {
   readonly maxBodyBytes?: number
 }
 
+export const managementOptionTypes: OptionTypes<ManagementOptions> = {
+  ...guardOptionTypes,
+  allowedOrigins: strings,
+  compat: aString,
+  events: anObject,
+  maxBodyBytes: aNumber,
+}
+
 /** The part of a fleet that the management API uses. Bodies are passed on unchecked: the fleet validates them. */
-export interface ManagedFleet {
-  readonly builds: Pick<Builds, 'list' | 'get' | 'delete'> & {
-    create(build: unknown): ReturnType<Builds['create']>
-    patch(ref: Ref, change: unknown): ReturnType<Builds['patch']>
-  }
-  readonly servers: Pick<Servers, 'list' | 'get' | 'delete'>
+export interface ManagedFleet extends ReportingFleet {
+  readonly builds: Omit<Builds, 'create' | 'apply' | 'patch' | 'update' | 'all'> &
+    ChangeableBuilds & {
+      create(build: unknown, options?: AuditedCallOptions): ReturnType<Builds['create']>
+      patch(ref: Ref, change: unknown, options?: AuditedCallOptions): ReturnType<Builds['patch']>
+    }
+  readonly servers: Omit<Servers, 'all' | 'update'> & UpdatableServers
   readonly details: Details
+  /** If absent, `/api/v1/sessions` is not served. */
+  readonly sessions?: Sessions
   /** If absent, `/api/v1/events` is not served. */
   readonly events?: Fleet['events']
+  /** If absent, `/api/v1/events?players=true` has no changes of players. */
+  readonly on?: Fleet['on']
+  /** If absent, `/api/v1/drain` is not served. */
+  readonly drain?: Fleet['drain']
+}
+
+/** Bodies are passed on unchecked: the fleet validates them. */
+interface UpdatableServers {
+  update(ref: Ref, change: unknown, options?: AuditedCallOptions): ReturnType<Servers['update']>
 }
 
 /** `/api/v1/gameserverbuilds`, `/api/v1/gameservers`, `/api/v1/gameserverdetails` and `/api/v1/events`. */
 export function managementRoutes(fleet: ManagedFleet, options: ManagementOptions = {}): Routes {
+  checkOptions('managementRoutes', options, managementOptionTypes)
   const closing = new AbortController()
   const group = managementGroup(fleet, options, closing.signal)
   return createRoutes([group], { closing, cors: corsOf(options), compat: options.compat })
@@ -47,47 +81,64 @@ export function managementGroup(fleet: ManagedFleet, options: ManagementOptions,
   const dialect = dialectOf(options.compat)
   const build = '/api/v1/gameserverbuilds/:namespace/:name'
   const bodyOf = (exchange: Exchange) => readJson(exchange, maxBytes)
+  const listOfServers = (exchange: Exchange, filter: ServerFilter = {}) =>
+    listResponse(exchange, dialect.servers, {
+      list: () => servers.list(filter),
+      page: (page) => servers.page({ ...page, ...filter }),
+    })
 
   return {
     paths: {
       '/api/v1/gameserverbuilds': {
-        GET: operation('listBuilds', async () => json(200, dialect.builds(await builds.list()))),
+        GET: operation('listBuilds', (exchange) =>
+          listResponse(exchange, dialect.builds, { list: () => builds.list(), page: (page) => builds.page(page) }),
+        ),
         POST: operation('createBuild', async (exchange) => {
           const input = dialect.input(await bodyOf(exchange))
-          return json(dialect.created, dialect.build(await builds.create(input)))
+          return json(dialect.created, dialect.build(await builds.create(input, auditOf(exchange))))
         }),
       },
       [build]: {
         GET: operation('getBuild', async (exchange) => json(200, dialect.build(await builds.get(refOf(exchange))))),
+        PUT: operation('applyBuild', applyBuild(builds, dialect, bodyOf)),
         PATCH: operation('patchBuild', async (exchange) => {
           const change = dialect.change(await bodyOf(exchange))
-          return json(200, dialect.build(await builds.patch(refOf(exchange), change)))
+          return json(200, dialect.build(await builds.patch(refOf(exchange), change, auditOf(exchange))))
         }),
         DELETE: operation('deleteBuild', async (exchange) => {
-          await builds.delete(refOf(exchange))
+          await builds.delete(refOf(exchange), auditOf(exchange))
           return json(200, { message: 'Game server build deleted' })
         }),
       },
+      [`${build}/spec`]: { PATCH: operation('updateBuild', updateBuild(builds, dialect, bodyOf)) },
+      ...drainPaths(fleet, { maxBodyBytes: maxBytes, dialect, closing }),
       [`${build}/gameservers`]: {
         GET: operation('listServersOfBuild', (exchange) =>
-          ofBuild(dialect, async () => dialect.servers(await servers.list({ build: refOf(exchange) }))),
+          ofBuild(dialect, () => listOfServers(exchange, { build: refOf(exchange) })),
         ),
       },
       [`${build}/gameserverdetails`]: {
         GET: operation('getBuildDetail', (exchange) =>
-          ofBuild(dialect, async () => dialect.buildDetail(await details.ofBuild(refOf(exchange)))),
+          ofBuild(dialect, async () => jsonInSlices(200, dialect.buildDetail(await details.ofBuild(refOf(exchange))))),
         ),
       },
       '/api/v1/gameservers': {
-        GET: operation('listServers', async () => json(200, dialect.servers(await servers.list()))),
+        GET: operation('listServers', (exchange) => listOfServers(exchange)),
       },
       '/api/v1/gameservers/:namespace/:name': {
         GET: operation('getServer', async (exchange) => json(200, await servers.get(refOf(exchange)))),
+        PATCH: operation('updateServer', async (exchange) =>
+          json(200, await servers.update(refOf(exchange), await bodyOf(exchange), auditOf(exchange))),
+        ),
         DELETE: operation('deleteServer', async (exchange) => {
-          await servers.delete(refOf(exchange))
+          await servers.delete(refOf(exchange), auditOf(exchange))
           return json(200, { message: 'Game server deleted' })
         }),
       },
+      '/api/v1/gameservers/:namespace/:name/logs': { GET: operation('readLogs', logStream(servers, closing)) },
+      ...maintenancePaths(servers, maxBytes),
+      ...(fleet.sessions && sessionPaths(fleet.sessions)),
+      ...fleetStatePaths(fleet),
       '/api/v1/gameserverdetails/:namespace/:name': {
         GET: operation('getServerDetail', async (exchange) =>
           json(200, dialect.detail(await details.get(refOf(exchange)))),
@@ -97,20 +148,20 @@ export function managementGroup(fleet: ManagedFleet, options: ManagementOptions,
         '/api/v1/events': { GET: operation('readEvents', eventStream({ ...fleet, events }, options.events, closing)) },
       }),
     },
-    errorResponse: (error) => errorResponse(error, managementStatuses),
+    errorResponse: (error) => errorResponse(error, managementStatuses, options.compat !== undefined),
     guard: guard(options),
   }
 }
 
-async function ofBuild({ ofMissingBuild }: Dialect, read: () => Promise<unknown>): Promise<HttpResponse> {
+async function ofBuild({ ofMissingBuild }: Dialect, read: () => Promise<HttpResponse>): Promise<HttpResponse> {
   try {
-    return json(200, await read())
+    return await read()
   } catch (error) {
     if (ofMissingBuild === undefined || !FleetError.is(error, 'not-found')) throw error
     return json(200, ofMissingBuild)
   }
 }
 
-function refOf(exchange: Exchange): Ref {
-  return { namespace: exchange.param('namespace'), name: exchange.param('name') }
+function auditOf(exchange: Exchange): AuditedCallOptions {
+  return { caller: callerOf(exchange) }
 }

@@ -1,7 +1,8 @@
 /** Liveness, readiness and metrics of this host. */
 import type { Fleet, FleetHealth } from '../../contracts/fleet.js'
+import { checkOptions, withMethods } from '../../contracts/option-checks.js'
 import { errorCodeHeader } from '../../rules/model/wire.js'
-import { guard, type GuardOptions } from '../access/guard.js'
+import { guard, type GuardOptions, guardOptionTypes } from '../access/guard.js'
 import { errorResponse, managementStatuses } from '../core/error-responses.js'
 import { operation, type RouteGroup } from '../core/handler-table.js'
 import { type HttpResponse, json, retryAfter } from '../core/http-response.js'
@@ -18,6 +19,8 @@ export interface ObservationOptions extends GuardOptions {
   readonly metrics?: MetricsSource
 }
 
+export const metricsType = withMethods('a source of metrics, such as fleetMetrics(fleet)', ['text'])
+
 export type ObservedFleet = Pick<Fleet, 'health'>
 
 /**
@@ -25,6 +28,7 @@ export type ObservedFleet = Pick<Fleet, 'health'>
  * needs authorization. `/metrics` is authorized as the operation `readMetrics`.
  */
 export function observationRoutes(fleet: ObservedFleet, options: ObservationOptions = {}): Routes {
+  checkOptions('observationRoutes', options, { ...guardOptionTypes, metrics: metricsType })
   return createRoutes([observationGroup(fleet, options)], { closing: new AbortController(), cors: undefined })
 }
 

@@ -1,5 +1,6 @@
 /** Maps errors to responses. The only place that maps error codes to HTTP statuses. */
 import { type ErrorCode, FleetError } from '../../contracts/errors.js'
+import { cutMessage } from '../../rules/model/sizes.js'
 import { failure, HttpError, type HttpResponse, retryAfter } from './http-response.js'
 
 type Statuses = Readonly<Record<ErrorCode, number>>
@@ -11,6 +12,8 @@ export const managementStatuses: Statuses = Object.freeze({
   conflict: 500,
   'none-standing-by': 500,
   'max-reached': 500,
+  'not-confirmed': 500,
+  'out-of-range': 409,
   unavailable: 500,
   'not-leader': 503,
   closed: 500,
@@ -34,6 +37,8 @@ export const allocationStatuses: Statuses = Object.freeze({
   conflict: 503,
   'none-standing-by': 429,
   'max-reached': 429,
+  'not-confirmed': 503,
+  'out-of-range': 500,
   unavailable: 503,
   closed: 503,
   draining: 503,
@@ -43,13 +48,15 @@ export const allocationStatuses: Statuses = Object.freeze({
 
 /**
  * Converts anything a handler throws to a response with the messages of the error and its causes, but without a stack trace.
+ * `isStrict`: the body has only the field `error`, for clients that accept nothing else.
  */
-export function errorResponse(error: unknown, statuses: Statuses): HttpResponse {
+export function errorResponse(error: unknown, statuses: Statuses, isStrict = false): HttpResponse {
   if (error instanceof HttpError) return error.response
   const code = FleetError.is(error) ? error.code : 'internal'
   // An error from another version of this package may have a code that is unknown here.
   const status = statuses[code] ?? 500
-  const response = failure(status, code, describe(error), headersOf(status))
+  const details = FleetError.is(error) && !isStrict ? error.details : undefined
+  const response = failure(status, code, describe(error), headersOf(status), details)
   return code === 'closed' || code === 'not-leader' ? { ...response, closesConnection: true } : response
 }
 
@@ -67,7 +74,7 @@ function describe(error: unknown): string {
     if (!text.includes(message)) text += `: ${message}`
     cause = causeOf(cause)
   }
-  return text
+  return cutMessage(text)
 }
 
 function messageOf(error: unknown): string {

@@ -1,4 +1,5 @@
 /** A request as handlers see it. `NodeExchange` reads it from `node:http`, `WebExchange` from a web-standard Request. */
+import type { CallerKind } from '../../contracts/audit.js'
 import type { HttpResponse } from './http-response.js'
 
 /** The part of a request that the host app's hooks can see: everything except the body. */
@@ -25,7 +26,22 @@ export interface ClientCertificate {
   readonly fingerprint: string
 }
 
+/** What an `authorize` hook returns to allow a request and to name its caller in the audit. */
+export interface Identity {
+  /** The caller's name. Never put a secret here: the audit shows it. */
+  readonly caller: string
+  /** Default: `host`. */
+  readonly kind?: CallerKind
+}
+
 export interface Exchange extends ApiRequest {
+  /**
+   * The path as the client sent it, with the prefix at which the routes are mounted. Undefined if the framework does not
+   * say.
+   */
+  readonly sentPath: string | undefined
+  /** Set by the guard if the `authorize` hook has named the caller. */
+  identity: Identity | undefined
   /** Reads the body; call it once. Rejects with an HttpError 413 if it is longer than `maxBytes`. */
   body(maxBytes: number): Promise<Uint8Array>
   /** Aborts when the client disconnects. */

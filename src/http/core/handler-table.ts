@@ -10,7 +10,7 @@ import type { DescriptionOptions } from '../openapi/operation-docs.js'
 import type { Handler } from './exchange.js'
 import { failure, type HttpResponse, json } from './http-response.js'
 
-export type Method = 'GET' | 'POST' | 'PATCH' | 'DELETE'
+export type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
 
 /** The handler for one method of a path. */
 export interface Endpoint {

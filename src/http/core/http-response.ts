@@ -1,11 +1,11 @@
 /** The responses of handlers, independent of how they are sent, and the common format of error responses. */
-import type { ErrorCode } from '../../contracts/errors.js'
+import type { ErrorCode, ErrorDetails } from '../../contracts/errors.js'
 import { errorCodeHeader } from '../../rules/model/wire.js'
 
 export interface HttpResponse {
   readonly status: number
   /** Sent as JSON, unless `headers` set another content type. If absent, the response has no content. */
-  readonly body?: string
+  readonly body?: string | Buffer
   /** Sent instead of `body`: chunks of text, with the content type that `headers` set. */
   readonly stream?: AsyncIterable<string>
   /** For a stream: a reader that accepts no data for this long is disconnected. Default 30 s. */
@@ -21,14 +21,15 @@ export function json(status: number, value: unknown): HttpResponse {
   return { status, body: JSON.stringify(value) }
 }
 
-/** Every error response has this body. A header repeats its code. */
+/** Every error response has this body. A header has its code. */
 export function failure(
   status: number,
   code: ErrorCode,
   message: string,
   headers?: Readonly<Record<string, string>>,
+  details?: ErrorDetails,
 ): HttpResponse {
-  return { status, body: JSON.stringify({ error: message }), headers: { [errorCodeHeader]: code, ...headers } }
+  return { status, body: JSON.stringify({ error: message, details }), headers: { [errorCodeHeader]: code, ...headers } }
 }
 
 export function notFound(path: string): HttpResponse {

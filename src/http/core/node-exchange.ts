@@ -3,7 +3,8 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import { TLSSocket } from 'node:tls'
 import { discardRest } from '../../platform/http-server.js'
-import type { ClientCertificate, Exchange, Handler } from './exchange.js'
+import { onConnectionClose } from './connection-close.js'
+import type { ClientCertificate, Exchange, Handler, Identity } from './exchange.js'
 import { failure, type HttpResponse, jsonType } from './http-response.js'
 import type { Match } from './path-matcher.js'
 import { readNodeBody } from './request-body.js'
@@ -43,12 +44,13 @@ const invalidHost: Match<Handler> = {
 }
 
 /** The request's path as sent, without the query. */
-export function pathOf({ url = '' }: IncomingMessage): string {
+export function pathOf({ url = '' }: Pick<IncomingMessage, 'url'>): string {
   const queryAt = url.indexOf('?')
   return queryAt < 0 ? url : url.slice(0, queryAt)
 }
 
 export class NodeExchange implements Exchange {
+  identity: Identity | undefined
   readonly method: string
   readonly path: string
   readonly #request: IncomingMessage
@@ -63,6 +65,12 @@ export class NodeExchange implements Exchange {
     this.#response = response
     this.#route = route
     this.#query = query
+  }
+
+  /** Express and its kin keep the whole URL in `originalUrl` when they remove the prefix. */
+  get sentPath(): string | undefined {
+    const { url, originalUrl = url }: Pick<IncomingMessage, 'url'> & { readonly originalUrl?: string } = this.#request
+    return originalUrl === undefined ? undefined : pathOf({ url: originalUrl })
   }
 
   get remoteAddress(): string | undefined {
@@ -97,7 +105,15 @@ export class NodeExchange implements Exchange {
       if (!response.writableFinished) gone.abort(new Error('the client has closed the connection'))
     }
     if (response.destroyed) onClose()
-    else response.once('close', onClose)
+    else {
+      // In HTTP/2, where a connection carries several streams, the response's own event is enough.
+      const { httpVersionMajor, socket } = this.#request
+      const cancel = httpVersionMajor < 2 ? onConnectionClose(socket, onClose) : () => {}
+      response.once('close', () => {
+        cancel()
+        onClose()
+      })
+    }
     return gone.signal
   }
 
@@ -123,6 +139,7 @@ export function sendResponse(
   if (stream !== undefined) {
     outgoing.writeHead(status, { ...headers })
     discardRest(incoming)
+    if (incoming.method === 'HEAD') return void outgoing.end()
     return sendStream(outgoing, stream, response.stallMs ?? defaultStallMs)
   }
   if (body === undefined) outgoing.writeHead(status, { ...headers })
@@ -141,13 +158,20 @@ export function closeConnection(outgoing: ServerResponse): void {
   if (outgoing.req.httpVersionMajor < 2) outgoing.setHeader('Connection', 'close')
 }
 
+/** Parsing a certificate is slow, and a connection's certificate stays the same for all its requests. */
+const certificates = new WeakMap<Socket, ClientCertificate>()
+
 /** Returns undefined unless TLS has verified the client's certificate. */
 export function clientCertificateOf(socket: Socket): ClientCertificate | undefined {
+  const known = certificates.get(socket)
+  if (known !== undefined) return known
   if (!(socket instanceof TLSSocket) || !socket.authorized) return undefined
   const { subject, fingerprint256 } = socket.getPeerCertificate()
   // Without a certificate Node returns an empty object, contrary to its type.
   const fingerprint: string | undefined = fingerprint256
   if (fingerprint === undefined) return undefined
   const { CN } = subject
-  return { commonName: Array.isArray(CN) ? CN[0] : CN, fingerprint }
+  const certificate = { commonName: Array.isArray(CN) ? CN[0] : CN, fingerprint }
+  certificates.set(socket, certificate)
+  return certificate
 }

@@ -8,13 +8,24 @@ import type { Exchange } from './exchange.js'
  */
 export async function readJson(exchange: Exchange, maxBytes: number): Promise<unknown> {
   refuseForgery(exchange)
-  const text = decode(await exchange.body(maxBytes))
+  return parse(await exchange.body(maxBytes))
+}
+
+function parse(bytes: Uint8Array): unknown {
+  const text = decode(bytes)
   refuseDeep(text)
   try {
     return JSON.parse(text)
   } catch (error) {
     throw new FleetError('invalid', `body is not JSON: ${messageOf(error)}`)
   }
+}
+
+/** Like `readJson`, for a body that may be absent, which means `{}`. */
+export async function readOptionalJson(exchange: Exchange, maxBytes: number): Promise<unknown> {
+  refuseForgery(exchange)
+  const bytes = await exchange.body(maxBytes)
+  return bytes.byteLength === 0 ? {} : parse(bytes)
 }
 
 /**

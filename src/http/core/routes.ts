@@ -1,4 +1,5 @@
 /** The routes that a host app mounts: one table of handlers behind a web-standard `fetch` and a `node:http` listener. */
+import { setMaxListeners } from 'node:events'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { FleetError } from '../../contracts/errors.js'
 import { handlerTable, type HandlerTableOptions, type RouteGroup } from './handler-table.js'
@@ -43,6 +44,8 @@ export interface RoutesOptions extends HandlerTableOptions {
 
 export function createRoutes(groups: readonly RouteGroup[], options: RoutesOptions): Routes {
   const { closing, ...tableOptions } = options
+  // Every event stream and waiting caller listens to it. Node warns from the eleventh on.
+  setMaxListeners(0, closing.signal)
   const find = pathMatcher(handlerTable(groups, tableOptions))
   const match = nodeMatcher(find)
   return Object.freeze<Routes>({

@@ -1,7 +1,7 @@
 /** A request as a web-standard Request, and the routes as a `fetch` function. */
 import { Socket } from 'node:net'
 import { isObject } from '../../rules/validation/problem.js'
-import type { ClientCertificate, Exchange, Handler } from './exchange.js'
+import type { ClientCertificate, Exchange, Handler, Identity } from './exchange.js'
 import { type HttpResponse, jsonType, notFound } from './http-response.js'
 import { clientCertificateOf } from './node-exchange.js'
 import type { Match, Params } from './path-matcher.js'
@@ -23,8 +23,11 @@ export function fetchHandler(
 }
 
 class WebExchange implements Exchange {
+  identity: Identity | undefined
   readonly method: string
   readonly path: string
+  /** Frameworks remove the prefix before they pass a Request on. */
+  readonly sentPath = undefined
   readonly #request: Request
   readonly #url: URL
   readonly #params: Params
@@ -78,7 +81,8 @@ function socketOf(env: unknown): Socket | undefined {
 function toResponse(method: string, response: HttpResponse, disconnect?: () => void): Response {
   const { status, body, headers, stream, stallMs = defaultStallMs } = response
   if (stream !== undefined) {
-    return new Response(streamedBody(stream, stallMs, disconnect), { status, headers: { ...headers } })
+    const all = { status, headers: { ...headers } }
+    return new Response(method === 'HEAD' ? null : streamedBody(stream, stallMs, disconnect), all)
   }
   if (body === undefined) return new Response(null, { status, headers: { ...headers } })
   const length = String(Buffer.byteLength(body))

@@ -14,7 +14,7 @@ interface FastifyReply {
   code(status: number): unknown
   headers(headers: Record<string, string>): unknown
   getHeaders(): Record<string, number | string | string[] | undefined>
-  send(body?: string): unknown
+  send(body?: string | Buffer): unknown
   hijack(): unknown
   callNotFound(): unknown
 }

@@ -1,6 +1,7 @@
 /** The routes as a Koa middleware. Describes Koa with structural types, so that the package need not be installed. */
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { FleetError } from '../../contracts/errors.js'
+import { aString, checkOptions } from '../../contracts/option-checks.js'
 import { discardRest } from '../../platform/http-server.js'
 import { shown } from '../../rules/validation/problem.js'
 import { jsonType } from '../core/http-response.js'
@@ -29,8 +30,10 @@ export interface KoaOptions {
  */
 export function koaMiddleware(
   routes: Routes,
-  { prefix = '' }: KoaOptions = {},
+  options: KoaOptions = {},
 ): (ctx: KoaContext, next: () => Promise<unknown>) => Promise<void> {
+  checkOptions('koaMiddleware', options, { prefix: aString })
+  const { prefix = '' } = options
   if (prefix !== '' && !prefix.startsWith('/')) {
     throw new FleetError('invalid', `koaMiddleware: prefix must begin with a slash, but is ${shown(prefix)}`)
   }

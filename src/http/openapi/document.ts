@@ -1,5 +1,6 @@
 /** Generates the OpenAPI 3.1 document for the HTTP API from the schemas and the description of each operation. Pure. */
 import { operationNames, operations, probes, type Role } from '../api/operations.js'
+import { continueHeader } from '../../rules/model/wire.js'
 import { SchemaComponents, type SchemaReference } from './json-schema.js'
 import { type DescriptionOptions, type DocumentedName, type OperationDoc, operationDocs } from './operation-docs.js'
 import { errorBody } from './schemas.js'
@@ -56,7 +57,8 @@ function pathItem(path: string): Record<string, unknown> {
 }
 
 function operationObject(name: DocumentedName, described: OperationDoc, schemas: SchemaComponents): unknown {
-  const { summary, tag, query = [], headers = [], body, status, answer, errors, unavailable } = described
+  const { summary, tag, query = [], headers = [], body, optionalBody, status, answer } = described
+  const { isPaged, errors, unavailable } = described
   const { [name]: role }: Readonly<Partial<Record<DocumentedName, Role>>> = operations
   const parameters = [
     ...query.map((parameter) => ({ ...parameter, in: 'query' })),
@@ -70,9 +72,10 @@ function operationObject(name: DocumentedName, described: OperationDoc, schemas:
       role === undefined ? 'Requires no role.' : `Requires the role \`${role}\` where the host app assigns roles.`,
     security: role === undefined ? [] : [{}, { bearer: [] }],
     ...(parameters.length > 0 && { parameters }),
-    ...(body && { requestBody: { required: true, content: { 'application/json': { schema: schemas.refTo(body) } } } }),
+    ...(body && { requestBody: { required: true, content: contentOf(body, schemas) } }),
+    ...(optionalBody && { requestBody: { required: false, content: contentOf(optionalBody, schemas) } }),
     responses: {
-      [status]: { description: 'Success.', content: contentOf(answer, schemas) },
+      [status]: { description: 'Success.', ...(isPaged && pageHeaders), content: contentOf(answer, schemas) },
       ...Object.fromEntries(
         [...errors, ...(role === undefined ? withoutRole : withRole)].map((error) => [
           error,
@@ -84,6 +87,16 @@ function operationObject(name: DocumentedName, described: OperationDoc, schemas:
   }
 }
 
+const pageHeaders = {
+  headers: {
+    [continueHeader]: {
+      description:
+        'The value of `continue` for the next page. Absent from the last page and without `limit` or `continue`.',
+      schema: { type: 'string' },
+    },
+  },
+}
+
 /** Errors common to all operations that the host app authenticates, authorizes and rate-limits. */
 const withRole = [401, 403, 429, 500, 503] as const
 const withoutRole = [500, 503] as const
@@ -93,6 +106,7 @@ const meanings = {
   401: 'The caller is not authenticated.',
   403: 'The caller is not authorized.',
   404: 'Not found.',
+  409: 'The change does not fit: a count or list would leave its range.',
   413: 'The body is too large.',
   429: 'Too many requests, or no server is standing by.',
   500: 'The operation failed; `error` says why.',
@@ -101,7 +115,7 @@ const meanings = {
 
 type ErrorStatus = keyof typeof meanings
 
-const errorStatuses = [400, 401, 403, 404, 413, 429, 500, 503] as const satisfies readonly ErrorStatus[]
+const errorStatuses = [400, 401, 403, 404, 409, 413, 429, 500, 503] as const satisfies readonly ErrorStatus[]
 
 function errorResponse(status: ErrorStatus, schema: SchemaReference): unknown {
   const isTransient = status === 429 || status === 503

@@ -1,6 +1,6 @@
 /** Converts the schemas in `rules/schemas` to the JSON Schema of OpenAPI 3.1. Each schema with an id becomes a component. */
 import { FleetError } from '../../contracts/errors.js'
-import type { Schema } from '../../rules/schemas/schema.js'
+import type { ObjectSchema, Schema, StringSchema } from '../../rules/schemas/schema.js'
 
 /** Schema for a request or response body. */
 export type BodySchema = Schema | AnyOfSchema
@@ -42,6 +42,7 @@ export class SchemaComponents {
     return {
       type: schema.nullable ? [schema.type, 'null'].flat() : schema.type,
       ...Object.fromEntries(Object.entries(schema).filter(([keyword]) => sameKeywords.has(keyword))),
+      ...(schema.type === 'string' && stringKeywords(schema)),
       ...(schema.type === 'integer' && { maximum: schema.maximum ?? Number.MAX_SAFE_INTEGER }),
       ...('enum' in schema && { enum: schema.nullable ? [...schema.enum, null] : schema.enum }),
       ...('items' in schema && { items: this.#nested(schema.items) }),
@@ -49,12 +50,36 @@ export class SchemaComponents {
         properties: Object.fromEntries(
           Object.entries(schema.properties).map(([name, part]) => [name, this.#nested(part)]),
         ),
+        ...('alternatives' in schema && { oneOf: alternativesOf(schema) }),
         ...(schema.unknownFields && { additionalProperties: schema.unknownFields !== 'refuse' }),
       }),
       ...('additionalProperties' in schema && { additionalProperties: this.#nested(schema.additionalProperties) }),
+      ...('keys' in schema && schema.keys && { propertyNames: this.#nested(schema.keys) }),
     }
   }
 }
+
+function alternativesOf({ alternatives = [] }: ObjectSchema): readonly JsonSchema[] {
+  return alternatives.map((group) => {
+    const others = alternatives.filter((other) => other !== group).flat()
+    return { required: group, not: { anyOf: others.map((name) => ({ required: [name] })) } }
+  })
+}
+
+/** Sizes in bytes and control characters, as far as JSON Schema can express them: a text has no more characters than bytes. */
+function stringKeywords({ controls, maxBytes, maxLength = maxBytes, pattern }: StringSchema): JsonSchema {
+  return {
+    ...(maxLength !== undefined && { maxLength }),
+    ...(controls !== undefined && pattern === undefined && { pattern: patternsWithout[controls] }),
+  }
+}
+
+const patternsWithout = {
+  none: '^[^\\x00-\\x1f\\x7f]*$',
+  whitespace: '^[^\\x00-\\x08\\x0b\\x0c\\x0e-\\x1f\\x7f]*$',
+  visible:
+    '^(?!\\.{1,2}$)[^\\p{Cc}\\p{Cf}\\p{Cs}\\p{Z}](( |[^\\p{Cc}\\p{Cf}\\p{Cs}\\p{Z}])*[^\\p{Cc}\\p{Cf}\\p{Cs}\\p{Z}])?$',
+} as const
 
 /** Keywords that mean the same in JSON Schema and whose values contain no schemas. */
 const sameKeywords: ReadonlySet<string> = new Set([

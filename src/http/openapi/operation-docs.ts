@@ -1,13 +1,19 @@
 /** What the OpenAPI document says about each operation. */
 import { defaultLimits } from '../../contracts/options.js'
-import { allocation, allocationRequest } from '../../rules/schemas/allocation.js'
+import { confirmTimeoutMs } from '../../rules/planning/allocation.js'
+import { allocation, allocationRequest, guidAllocationRequest } from '../../rules/schemas/allocation.js'
 import { buildInput, buildPatch, gameServerBuild } from '../../rules/schemas/build.js'
 import { gameServerBuildDetail, gameServerDetail } from '../../rules/schemas/detail.js'
+import { serverDataUpdate } from '../../rules/schemas/server-data.js'
+import { maintenanceRequest, maintenanceResult } from '../../rules/schemas/maintenance.js'
 import { gameServer } from '../../rules/schemas/server.js'
 import type { Compat } from '../api/compat.js'
+import type { SessionIDs } from '../api/allocation.js'
 import type { OperationName, ProbeName } from '../api/operations.js'
 import type { BodySchema } from './json-schema.js'
+import { operatorDocs } from './operator-docs.js'
 import { done, gameServerBuilds, gameServers, health, oneGameServerDetail, readiness, unready } from './schemas.js'
+import { sessionDocs } from './session-docs.js'
 import {
   gameServerBuildList,
   gameServerDetailList,
@@ -17,7 +23,7 @@ import {
 } from './thundernetes.js'
 
 export interface OperationDoc {
-  readonly method: 'get' | 'post' | 'patch' | 'delete'
+  readonly method: 'get' | 'post' | 'put' | 'patch' | 'delete'
   /** The path, with parameters in OpenAPI syntax: `{namespace}`. */
   readonly path: string
   readonly tag: 'allocation' | 'management' | 'observation'
@@ -25,11 +31,15 @@ export interface OperationDoc {
   readonly query?: readonly QueryParameter[]
   readonly headers?: readonly QueryParameter[]
   readonly body?: BodySchema
+  /** Schema of a body that may be absent. */
+  readonly optionalBody?: BodySchema
   /** Status returned on success. */
   readonly status: 200 | 201
+  /** The response has the token of the next page in a header. */
+  readonly isPaged?: true
   readonly answer: BodySchema | { readonly mediaType: string; readonly description: string }
   /** Error statuses in addition to those common to all operations. */
-  readonly errors: readonly (400 | 404 | 413)[]
+  readonly errors: readonly (400 | 404 | 409 | 413)[]
   /** Body of a 503 response, if it is not always an error. */
   readonly unavailable?: BodySchema
 }
@@ -38,24 +48,45 @@ export interface QueryParameter {
   readonly name: string
   readonly description: string
   readonly schema: Readonly<Record<string, unknown>>
+  /** The parameter may be present without a value. */
+  readonly allowEmptyValue?: true
 }
 
 const builds = '/api/v1/gameserverbuilds'
 const build = `${builds}/{namespace}/{name}`
 const servers = '/api/v1/gameservers'
 const server = `${servers}/{namespace}/{name}`
+const node = '/api/v1/nodes/{node}'
+
+const paged: Pick<OperationDoc, 'query' | 'isPaged'> = {
+  query: [
+    {
+      name: 'limit',
+      description: 'Maximum number of items. Default: 500 with `continue`, otherwise all items.',
+      schema: { type: 'integer', minimum: 1, maximum: 10_000 },
+    },
+    {
+      name: 'continue',
+      description: 'The header `Gamekeeper-Continue` of the page before. Empty or absent: the first page.',
+      schema: { type: 'string' },
+      allowEmptyValue: true,
+    },
+  ],
+  isPaged: true,
+}
 
 export type DocumentedName = OperationName | ProbeName
 
 export interface DescriptionOptions {
   readonly compat?: Compat | undefined
+  /** Which sessionIDs are accepted. Default: `any`. */
+  readonly sessionIDs?: SessionIDs | undefined
   /** The fleet's `limits.maxWaitMs`. Default 60 s. */
   readonly maxWaitMs?: number | undefined
 }
 
-export function operationDocs({ compat, maxWaitMs = defaultLimits.maxWaitMs }: DescriptionOptions = {}): Readonly<
-  Record<DocumentedName, OperationDoc>
-> {
+export function operationDocs(options: DescriptionOptions = {}): Readonly<Record<DocumentedName, OperationDoc>> {
+  const { compat, sessionIDs, maxWaitMs = defaultLimits.maxWaitMs } = options
   const isThundernetes = compat === 'thundernetes'
   return {
     allocate: {
@@ -69,8 +100,16 @@ export function operationDocs({ compat, maxWaitMs = defaultLimits.maxWaitMs }: D
           description: 'Seconds to wait for a server when none is standing by.',
           schema: { type: 'number', minimum: 0, maximum: maxWaitMs / 1_000, default: 0 },
         },
+        {
+          name: 'confirm',
+          description:
+            'Whether to wait until the game has confirmed its session: as long as `wait` allows or, without `wait`, at most ' +
+            `${confirmTimeoutMs(undefined, maxWaitMs) / 1_000} s. \`?confirm\` and \`?confirm=1\` also mean true.`,
+          schema: { type: 'boolean', default: false },
+          allowEmptyValue: true,
+        },
       ],
-      body: allocationRequest,
+      body: sessionIDs === 'guid' ? guidAllocationRequest : allocationRequest,
       status: 200,
       answer: allocation,
       errors: [400, 404, 413],
@@ -85,10 +124,11 @@ export function operationDocs({ compat, maxWaitMs = defaultLimits.maxWaitMs }: D
     },
     listBuilds: {
       ...{ method: 'get', path: builds, tag: 'management' },
+      ...paged,
       summary: 'Lists all builds.',
       status: 200,
       answer: isThundernetes ? gameServerBuildList : gameServerBuilds,
-      errors: [],
+      errors: [400],
     },
     getBuild: {
       ...{ method: 'get', path: build, tag: 'management' },
@@ -114,10 +154,11 @@ export function operationDocs({ compat, maxWaitMs = defaultLimits.maxWaitMs }: D
     },
     listServersOfBuild: {
       ...{ method: 'get', path: `${build}/gameservers`, tag: 'management' },
+      ...paged,
       summary: 'Lists the servers of a build.',
       status: 200,
       answer: isThundernetes ? gameServerList : gameServers,
-      errors: isThundernetes ? [] : [404],
+      errors: isThundernetes ? [400] : [400, 404],
     },
     getBuildDetail: {
       ...{ method: 'get', path: `${build}/gameserverdetails`, tag: 'management' },
@@ -128,10 +169,11 @@ export function operationDocs({ compat, maxWaitMs = defaultLimits.maxWaitMs }: D
     },
     listServers: {
       ...{ method: 'get', path: servers, tag: 'management' },
+      ...paged,
       summary: 'Lists all servers.',
       status: 200,
       answer: isThundernetes ? gameServerList : gameServers,
-      errors: [],
+      errors: [400],
     },
     getServer: {
       ...{ method: 'get', path: server, tag: 'management' },
@@ -140,11 +182,49 @@ export function operationDocs({ compat, maxWaitMs = defaultLimits.maxWaitMs }: D
       answer: gameServer,
       errors: [404],
     },
+    updateServer: {
+      ...{ method: 'patch', path: server, tag: 'management' },
+      summary: 'Changes labels, annotations, counters and lists of a server, all of them or none.',
+      body: serverDataUpdate,
+      status: 200,
+      answer: gameServer,
+      errors: [400, 404, 409, 413],
+    },
     deleteServer: {
       ...{ method: 'delete', path: server, tag: 'management' },
       summary: 'Terminates a server after its grace period, and replaces it.',
       status: 200,
       answer: done,
+      errors: [404],
+    },
+    announceServerMaintenance: {
+      ...{ method: 'post', path: `${server}/maintenance`, tag: 'management' },
+      summary: 'Announces maintenance to a server, which receives the time with its next heartbeats.',
+      body: maintenanceRequest,
+      status: 200,
+      answer: maintenanceResult,
+      errors: [400, 404, 413],
+    },
+    withdrawServerMaintenance: {
+      ...{ method: 'delete', path: `${server}/maintenance`, tag: 'management' },
+      summary: 'Withdraws what was announced to a server.',
+      status: 200,
+      answer: maintenanceResult,
+      errors: [404],
+    },
+    announceNodeMaintenance: {
+      ...{ method: 'post', path: `${node}/maintenance`, tag: 'management' },
+      summary: 'Announces maintenance to all servers on a node, and to those that start there before it begins.',
+      body: maintenanceRequest,
+      status: 200,
+      answer: maintenanceResult,
+      errors: [400, 404, 413],
+    },
+    withdrawNodeMaintenance: {
+      ...{ method: 'delete', path: `${node}/maintenance`, tag: 'management' },
+      summary: 'Withdraws what was announced to all servers on a node.',
+      status: 200,
+      answer: maintenanceResult,
       errors: [404],
     },
     getServerDetail: {
@@ -154,6 +234,8 @@ export function operationDocs({ compat, maxWaitMs = defaultLimits.maxWaitMs }: D
       answer: isThundernetes ? gameServerDetail : oneGameServerDetail,
       errors: [404],
     },
+    ...operatorDocs(isThundernetes),
+    ...sessionDocs,
     readEvents: {
       ...{ method: 'get', path: '/api/v1/events', tag: 'observation' },
       summary: 'Streams the events of the fleet as server-sent events.',
@@ -162,6 +244,11 @@ export function operationDocs({ compat, maxWaitMs = defaultLimits.maxWaitMs }: D
           name: 'from',
           description: 'Number of the first event to send. Default: the next one.',
           schema: { type: 'integer', minimum: 0, maximum: 999_999_999_999_999 },
+        },
+        {
+          name: 'players',
+          description: 'Whether `PlayersChanged` is sent, too: only the latest for each server, without an `id`.',
+          schema: { type: 'boolean', default: false },
         },
       ],
       headers: [

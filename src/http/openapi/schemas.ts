@@ -41,6 +41,12 @@ export const errorBody = {
       description: 'A sentence that says what is wrong.',
       examples: ['standingBy must be an integer ≥ 0, but is -1'],
     },
+    details: {
+      type: 'object',
+      properties: {},
+      unknownFields: 'keep',
+      description: 'Facts about some failures, for programs. Absent in compatibility formats.',
+    },
   },
 } as const satisfies ObjectSchema
 

@@ -1,5 +1,5 @@
 /** Schemas for the requests and responses that `compat: 'thundernetes'` changes. */
-import { buildInput, buildSpec, gameServerBuild } from '../../rules/schemas/build.js'
+import { buildInput, buildSpec, buildSpecInput, gameServerBuild } from '../../rules/schemas/build.js'
 import { gameServerDetail } from '../../rules/schemas/detail.js'
 import type { ObjectSchema } from '../../rules/schemas/schema.js'
 import { gameServer } from '../../rules/schemas/server.js'
@@ -34,10 +34,18 @@ const spec = {
   },
 } as const satisfies ObjectSchema
 
+const specInput = {
+  ...spec,
+  id: 'ThundernetesBuildSpecInput',
+  required: ['buildID'],
+  alternatives: buildSpecInput.alternatives,
+  properties: { ...spec.properties, run: buildSpecInput.properties.run },
+} as const satisfies ObjectSchema
+
 export const thundernetesBuildInput = {
   ...buildInput,
   id: 'ThundernetesBuildInput',
-  properties: { ...buildInput.properties, spec },
+  properties: { ...buildInput.properties, spec: specInput },
 } as const satisfies ObjectSchema
 
 export const thundernetesBuild = {

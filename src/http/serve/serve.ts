@@ -1,7 +1,22 @@
 /** Serves the allocation API and the management API, each on its own port. */
 import { Server as TlsServer } from 'node:https'
+import { FleetError } from '../../contracts/errors.js'
 import type { Fleet } from '../../contracts/fleet.js'
-import { type Logger, silentLogger } from '../../contracts/logger.js'
+import type { Logger } from '../../contracts/logger.js'
+import { loggerOf } from '../../contracts/stderr-logger.js'
+import {
+  aBoolean,
+  aFunction,
+  aLogger,
+  aNumber,
+  anObject,
+  aString,
+  checkOptions,
+  type OptionTypes,
+  required,
+  strings,
+  withMethods,
+} from '../../contracts/option-checks.js'
 import { internalsOf } from '../../fleet/internals.js'
 import { closeServer, httpServer, listen, type Listening } from '../../platform/http-server.js'
 import { isLoopback } from '../../platform/own-address.js'
@@ -9,12 +24,13 @@ import { openTlsFiles, type TlsOptions } from '../../platform/tls-files.js'
 import { allowedHosts } from '../access/allowed-hosts.js'
 import { corsOf, type CorsOptions } from '../access/cors.js'
 import type { Authorize, GuardOptions, RateLimit } from '../access/guard.js'
-import { allocationRoutes } from '../api/allocation.js'
+import { allocationGroup, descriptionOf, type SessionIDs, sessionIDsType } from '../api/allocation.js'
 import type { Compat } from '../api/compat.js'
 import type { EventStreamOptions } from '../api/event-stream.js'
 import { managementGroup } from '../api/management.js'
-import { type MetricsSource, observationGroup } from '../api/observation.js'
+import { type MetricsSource, metricsType, observationGroup } from '../api/observation.js'
 import { createRoutes, type Routes } from '../core/routes.js'
+import type { DashboardPage } from './dashboard-page.js'
 import { resolveServeLimits, type ServeLimits } from './limits.js'
 
 export const defaultAllocationPort = 5_000
@@ -30,6 +46,13 @@ export interface ListenerOptions {
   readonly tls?: TlsOptions
 }
 
+export interface HealthListenerOptions {
+  /** Default `127.0.0.1`. */
+  readonly host?: string
+  /** 0 picks a free port. */
+  readonly port: number
+}
+
 /** Options apply to both APIs unless stated otherwise. */
 export interface ServeOptions extends CorsOptions {
   /**
@@ -43,13 +66,25 @@ export interface ServeOptions extends CorsOptions {
   readonly allocation?: ListenerOptions
   /** Default port 5001. */
   readonly management?: ListenerOptions
-  /** Called before every operation. Default: allows every caller. */
+  /**
+   * A listener of its own for `/healthz`, `/readyz` and `/metrics`, in plain HTTP and without authorization, for probes and
+   * scrapers that have neither token nor certificate. The management API serves them too. Default: no such listener.
+   */
+  readonly health?: HealthListenerOptions
+  /** Called before every operation, but not on the health listener. Default: allows every caller. */
   readonly authorize?: Authorize
   /** Called before every operation. Default: no limit. */
   readonly rateLimit?: RateLimit
+  /**
+   * Allows a `host` that other machines can reach although neither `authorize` nor client certificates authenticate callers, for
+   * example because a proxy in front does. Default false.
+   */
+  readonly insecure?: boolean
   readonly limits?: Partial<ServeLimits>
-  /** Uses another project's JSON format in the management API. Default: gamekeeper's own format. */
+  /** Uses another project's JSON format. Default: gamekeeper's own format. */
   readonly compat?: Compat
+  /** Which sessionIDs the allocation API accepts. Default: `any`, or `guid` with `compat`. */
+  readonly sessionIDs?: SessionIDs
   /** Options for `GET /api/v1/events` in the management API. */
   readonly events?: EventStreamOptions
   /**
@@ -57,8 +92,13 @@ export interface ServeOptions extends CorsOptions {
    * `/metrics` returns 404.
    */
   readonly metrics?: MetricsSource
-  /** Default: silent. */
-  readonly logger?: Logger
+  /**
+   * Served at `/` in the management API: `dashboardPage()` from `gamekeeper/dashboard`. The management API then also answers
+   * allocations, which the page offers. Not served with `compat`, whose formats the page does not read. Default: none.
+   */
+  readonly dashboard?: DashboardPage
+  /** Default: warnings and errors go to stderr. false: none. */
+  readonly logger?: Logger | false
 }
 
 export interface Served {
@@ -66,6 +106,8 @@ export interface Served {
   readonly allocationUrl: string
   /** `http://127.0.0.1:5001` */
   readonly managementUrl: string
+  /** `http://127.0.0.1:8080`. Undefined without the option `health`. */
+  readonly healthUrl: string | undefined
   /** `host:port` at which game servers reach the fleet's agent. Undefined if the fleet runs no agent. */
   readonly agentAddress: string | undefined
   /**
@@ -76,53 +118,122 @@ export interface Served {
 }
 
 /**
- * Starts both servers or neither. Throws `port-in-use`, or `invalid` if it cannot listen on the host or port, a limit is
+ * Starts all listeners or none. Throws `port-in-use`, or `invalid` if it cannot listen on the host or port, a limit is
  * bad, or the TLS files are unusable.
  */
 export async function serve(options: ServeOptions): Promise<Served> {
-  const { fleet, compat, logger = silentLogger } = options
+  checkServeOptions(options)
+  const { fleet } = options
+  const logger = loggerOf(options.logger)
   const limits = resolveServeLimits(options.limits, internalsOf(fleet)?.maxWaitMs)
-  const open = (option: ListenerName, routes: Routes, defaultPort: number) =>
-    openListener(routes, { limits, logger, option, defaultPort, listener: options[option] ?? {} })
-
-  const allocation = await open(
-    'allocation',
-    allocationRoutes(fleet, routeOptions(options, 'allocation', limits)),
-    defaultAllocationPort,
-  )
-  let management: Listener
-  try {
-    const own = routeOptions(options, 'management', limits)
-    const closing = new AbortController()
-    const groups = [managementGroup(fleet, own, closing.signal), observationGroup(fleet, own)]
-    const routes = createRoutes(groups, { closing, cors: corsOf(options), compat })
-    management = await open('management', routes, defaultManagementPort)
-  } catch (error) {
-    await allocation.close()
-    throw error
+  const listeners: Listener[] = []
+  const close = () => Promise.all(listeners.map((listener) => listener.close()))
+  const open = async (option: ListenerName, routes: Routes, defaultPort: number) => {
+    const listener = await openListener(routes, {
+      limits,
+      logger,
+      option,
+      defaultPort,
+      listener: options[option] ?? {},
+    })
+    listeners.push(listener)
+    return listener.url
   }
-
-  let closed: Promise<unknown> | undefined
-  return {
-    allocationUrl: allocation.url,
-    managementUrl: management.url,
-    agentAddress: fleet.agentAddress,
-    async close() {
-      closed ??= Promise.all([allocation.close(), management.close()])
-      await closed
-    },
+  try {
+    const allocationUrl = await open('allocation', allocationOnly(options, limits), defaultAllocationPort)
+    const managementUrl = await open('management', managementOnly(options, limits), defaultManagementPort)
+    const healthUrl = options.health && (await open('health', healthOnly(options), options.health.port))
+    let closed: Promise<unknown> | undefined
+    return {
+      ...{ allocationUrl, managementUrl, healthUrl },
+      agentAddress: fleet.agentAddress,
+      async close() {
+        closed ??= close()
+        await closed
+      },
+    }
+  } catch (error) {
+    await close()
+    throw error
   }
 }
 
-type ListenerName = 'allocation' | 'management'
+const optionTypes: OptionTypes<ServeOptions> = {
+  fleet: required(withMethods('a fleet from createFleet()', ['allocate'])),
+  allocation: anObject,
+  management: anObject,
+  health: anObject,
+  insecure: aBoolean,
+  allowedHosts: strings,
+  allowedOrigins: strings,
+  authorize: aFunction,
+  rateLimit: aFunction,
+  limits: anObject,
+  compat: aString,
+  sessionIDs: sessionIDsType,
+  events: anObject,
+  metrics: metricsType,
+  dashboard: withMethods('dashboardPage()', ['group']),
+  logger: aLogger,
+}
+const listenerTypes: OptionTypes<ListenerOptions> = { host: aString, port: aNumber, tls: anObject }
+const healthTypes: OptionTypes<HealthListenerOptions> = { host: aString, port: required(aNumber) }
 
-function routeOptions(options: ServeOptions, name: ListenerName, limits: ServeLimits) {
-  const { rateLimit, compat, allowedOrigins, events, metrics, logger } = options
+function checkServeOptions(options: ServeOptions): void {
+  checkOptions('serve', options, optionTypes)
+  const { authorize, health, insecure = false } = options
+  if (health) checkOptions('serve: health', health, healthTypes)
+  for (const name of listenerNames) {
+    const listener = options[name] ?? {}
+    checkOptions(`serve: ${name}`, listener, listenerTypes)
+    const { host = defaultHost, tls } = listener
+    if (authorize || insecure || isLoopback(host) || requiresCertificate(tls)) continue
+    throw new FleetError(
+      'invalid',
+      `serve: ${name}.host ${host} would let anyone who can reach this machine allocate game servers and end matches: set authorize, or tls with ca for client certificates, or insecure: true if a proxy in front authenticates callers`,
+    )
+  }
+}
+
+const listenerNames = ['allocation', 'management'] as const
+type ListenerName = (typeof listenerNames)[number] | 'health'
+
+function allocationOnly(options: ServeOptions, limits: ServeLimits): Routes {
+  const { fleet } = options
+  const closing = new AbortController()
+  const groups = [allocationGroup(fleet, routeOptions(options, 'allocation', limits), closing.signal)]
+  return createRoutes(groups, { closing, cors: corsOf(options), ...descriptionOf(fleet, options) })
+}
+
+function managementOnly(options: ServeOptions, limits: ServeLimits): Routes {
+  const { fleet, compat, dashboard } = options
+  const own = routeOptions(options, 'management', limits)
+  const closing = new AbortController()
+  const groups = [managementGroup(fleet, own, closing.signal), observationGroup(fleet, own)]
+  if (dashboard && compat === undefined) {
+    groups.push(dashboard.group(own), allocationGroup(fleet, own, closing.signal))
+  }
+  return createRoutes(groups, { closing, cors: corsOf(options), ...descriptionOf(fleet, options) })
+}
+
+/** Only who can reach its address may ask, so it needs no limit of requests per client either. */
+function healthOnly({ fleet, metrics, logger }: ServeOptions): Routes {
+  const own = { ...(metrics && { metrics }), ...(logger !== undefined && { logger }) }
+  return createRoutes([observationGroup(fleet, own)], { closing: new AbortController(), cors: undefined })
+}
+
+function routeOptions(
+  options: ServeOptions,
+  name: keyof Pick<ServeOptions, 'allocation' | 'management'>,
+  limits: ServeLimits,
+) {
+  const { rateLimit, compat, sessionIDs, allowedOrigins, events, metrics, logger } = options
   return {
     ...limits,
-    ...(logger && { logger }),
+    ...(logger !== undefined && { logger }),
     ...(rateLimit && { rateLimit }),
     ...(compat && { compat }),
+    ...(sessionIDs && { sessionIDs }),
     ...(allowedOrigins && { allowedOrigins }),
     ...(events && { events }),
     ...(metrics && { metrics }),
@@ -139,8 +250,11 @@ function authorizeOption(
   { host = defaultHost, tls }: ListenerOptions = {},
 ): Pick<GuardOptions, 'authorize'> {
   if (authorize) return { authorize }
-  const requiresCertificate = tls?.ca !== undefined && tls.requestCert !== false
-  return requiresCertificate || !isLoopback(host) ? {} : { authorize: allowedHosts(names) }
+  return requiresCertificate(tls) || !isLoopback(host) ? {} : { authorize: allowedHosts(names) }
+}
+
+function requiresCertificate(tls: TlsOptions | undefined): boolean {
+  return tls?.ca !== undefined && tls.requestCert !== false
 }
 
 interface Listener {

@@ -1,8 +1,22 @@
 /** A webhook's options: defaults and validation. */
 import { type Clock, systemClock } from '../../contracts/clock.js'
 import { FleetError } from '../../contracts/errors.js'
+import { checkEventType } from '../../contracts/events.js'
 import type { FleetEventType } from '../../contracts/events.js'
-import { type Logger, silentLogger } from '../../contracts/logger.js'
+import type { Logger } from '../../contracts/logger.js'
+import { loggerOf } from '../../contracts/stderr-logger.js'
+import {
+  aClock,
+  aFunction,
+  aLogger,
+  aNumber,
+  anObject,
+  aString,
+  checkOptions,
+  type OptionTypes,
+  required,
+  strings,
+} from '../../contracts/option-checks.js'
 import { shown } from '../../rules/validation/problem.js'
 import type { StreamedEvent } from '../api/event-stream.js'
 import { webhookKey } from './signature.js'
@@ -13,7 +27,7 @@ export interface WebhookOptions {
   /** At least 16 bytes. Receivers verify signatures with it, using `verifyWebhook` or a Standard Webhooks library. */
   readonly secret: string
   /**
-   * Event types to send. Default: all numbered types except `WebhookFailed`. If `WebhookFailed` is listed, only failures of
+   * Event types to send. Default: all numbered types except `Audited` and `WebhookFailed`. If `WebhookFailed` is listed, only failures of
    * other webhooks are sent. `EventsDropped` is always sent.
    */
   readonly types?: readonly Exclude<FleetEventType, 'PlayersChanged'>[]
@@ -35,8 +49,8 @@ export interface WebhookOptions {
   readonly maxQueued?: number
   /** Called for every dead letter. The fleet also emits `WebhookFailed`. */
   readonly onDeadLetter?: (event: StreamedEvent, reason: string) => void
-  /** Default: silent. */
-  readonly logger?: Logger
+  /** Default: warnings and errors go to stderr. false: none. */
+  readonly logger?: Logger | false
   /** Default: the system clock. */
   readonly clock?: Clock
 }
@@ -50,19 +64,42 @@ const defaults = {
   maxQueued: 1_000,
 }
 
+/** Always sent, so it need not be listed. */
+const droppedType: string = 'EventsDropped'
+
+const optionTypes: OptionTypes<WebhookOptions> = {
+  url: required(aString),
+  secret: required(aString),
+  types: strings,
+  from: aNumber,
+  headers: anObject,
+  timeoutMs: aNumber,
+  attempts: aNumber,
+  backoffInitialMs: aNumber,
+  backoffMaxMs: aNumber,
+  maxInFlight: aNumber,
+  maxQueued: aNumber,
+  onDeadLetter: aFunction,
+  logger: aLogger,
+  clock: aClock,
+}
+
 export type WebhookSettings = ReturnType<typeof resolveWebhookOptions>
 
 /** Throws `invalid`, naming the bad option. */
 export function resolveWebhookOptions(options: WebhookOptions) {
-  const { types, from, headers = {}, onDeadLetter, logger = silentLogger, clock = systemClock } = options
+  checkOptions('webhook', options, optionTypes)
+  for (const type of options.types ?? []) if (type !== droppedType) checkEventType('webhook: types', type)
+  const { types, from, headers = {}, onDeadLetter, clock = systemClock } = options
+  const logger = loggerOf(options.logger)
   const numbers = resolveNumbers(options)
   const url = checkedUrl(options.url)
   checkHeaders(headers)
   return {
     ...numbers,
     url,
-    /** The URL without its query, which may contain a secret. */
-    shownUrl: url.origin + url.pathname,
+    /** Scheme and host only: the rest of the URL may be a secret, as it is for chat services. */
+    shownUrl: url.origin,
     key: webhookKey(options.secret),
     types: types && new Set<string>(types),
     from,

@@ -5,6 +5,15 @@
 import { createHmac, timingSafeEqual } from 'node:crypto'
 import { systemClock } from '../../contracts/clock.js'
 import { FleetError } from '../../contracts/errors.js'
+import {
+  aNumber,
+  anObject,
+  anything,
+  checkOptions,
+  type OptionTypes,
+  required,
+  strings,
+} from '../../contracts/option-checks.js'
 import { isObject } from '../../rules/validation/problem.js'
 import type { StreamedEvent } from '../api/event-stream.js'
 
@@ -46,12 +55,25 @@ export interface VerifyOptions {
   readonly now?: number
 }
 
+const optionTypes: OptionTypes<VerifyOptions> = {
+  headers: required(anObject),
+  body: required(anything),
+  secret: required({ must: 'must be a string or an array of strings', is: isSecret }),
+  toleranceMs: aNumber,
+  now: aNumber,
+}
+
+function isSecret(value: unknown): boolean {
+  return typeof value === 'string' || (strings.is(value) && Array.isArray(value) && value.length > 0)
+}
+
 /**
  * Returns the delivered event. Throws `unauthenticated` if no secret matches the signature or the timestamp is outside the
  * tolerance, and `invalid` if the body is not the raw one. The same event may be delivered more than once, each time with
  * the same `webhook-id`.
  */
 export function verifyWebhook(options: VerifyOptions): StreamedEvent {
+  checkOptions('verifyWebhook', options, optionTypes)
   const { headers, body, secret, toleranceMs = 300_000, now = systemClock.now() } = options
   const id = headerOf(headers, webhookHeaders.id)
   const timestamp = Number(headerOf(headers, webhookHeaders.timestamp))

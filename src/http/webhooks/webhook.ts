@@ -48,6 +48,8 @@ class WebhookDelivery {
   /** Once aborted, the webhook makes no more attempts. */
   readonly #stopped = new AbortController()
   readonly #reading: Promise<void>
+  /** The `WebhookFailed` events that this webhook has emitted. The event log keeps the same objects. */
+  readonly #ownFailures = new WeakSet<object>()
   #queued = 0
   #changeListeners: (() => void)[] = []
 
@@ -85,10 +87,12 @@ class WebhookDelivery {
   }
 
   #isWanted(event: StreamedEvent): boolean {
-    const { types, shownUrl } = this.#settings
+    const { types } = this.#settings
     if (event.type === 'EventsDropped') return true
+    // Says who called from where, which is not for every receiver.
+    if (event.type === 'Audited') return types?.has(event.type) === true
     // Sending this webhook's own failures to its own URL would only fail again.
-    if (event.type === 'WebhookFailed') return event.url !== shownUrl && types?.has(event.type) === true
+    if (event.type === 'WebhookFailed') return !this.#ownFailures.has(event) && types?.has(event.type) === true
     return types === undefined || types.has(event.type)
   }
 
@@ -141,14 +145,16 @@ class WebhookDelivery {
     const { clock, logger, onDeadLetter, shownUrl } = this.#settings
     const fields = { url: shownUrl, seq: event.seq, event: event.type, attempts, reason }
     logger.error(fields, 'webhook event not delivered; giving up')
-    internalsOf(this.#fleet)?.emit({
-      type: 'WebhookFailed',
+    const failure = {
+      type: 'WebhookFailed' as const,
       at: clock.now(),
       message: `event ${event.seq} (${event.type}) was not delivered to ${shownUrl}: ${reason}`,
       url: shownUrl,
       eventSeq: event.seq,
       reason,
-    })
+    }
+    this.#ownFailures.add(failure)
+    internalsOf(this.#fleet)?.emit(failure)
     try {
       onDeadLetter?.(event, reason)
     } catch (error) {

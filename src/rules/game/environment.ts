@@ -3,6 +3,7 @@
  * themselves instead of passing on the template. Pure.
  */
 import type { PortPair } from '../model/resources.js'
+import { sizeLimits } from '../model/sizes.js'
 import type { GameContainer } from '../validation/template.js'
 import { type SdkConfigInput, sdkEnvironment } from './sdk-config.js'
 
@@ -32,15 +33,59 @@ export function declaredEnvironment(input: DeclaredEnvironmentInput): DeclaredEn
 
   const declared = new Map(predefined)
   for (const { name, value } of input.container.env) {
-    const expanded = expandVariables(value, declared)
+    const expanded = expandVariables(value, declared, sizeLimits.environmentValueBytes)
     if (!predefined.get(name)) declared.set(name, expanded)
   }
   return { declared, expand: (text) => expandVariables(text, declared) }
 }
 
-/** Replaces `$(NAME)` with its value if `values` contains the name, and `$$` with `$`. */
-export function expandVariables(text: string, values: ReadonlyMap<string, string>): string {
-  return text.replace(/\$(?:\$|\(([^)]*)\))/g, (whole: string, name: string | undefined) =>
-    name === undefined ? '$' : (values.get(name) ?? whole),
-  )
+/** A part of a text that may contain references. */
+export interface Part {
+  /** The text as written, with `$$` replaced. */
+  readonly text: string
+  /** The name in a reference. */
+  readonly name?: string
+}
+
+/** Splits a text into literal parts and references, in time in proportion to its length. */
+export function partsOf(text: string): readonly Part[] {
+  const parts: Part[] = []
+  let start = 0
+  /** False once no further reference can be closed, so that each unclosed one does not search the rest of the text. */
+  let canClose = true
+  for (let at = text.indexOf('$'); at >= 0; at = text.indexOf('$', at)) {
+    const next = text[at + 1]
+    const end = next === '(' && canClose ? text.indexOf(')', at + 2) : -1
+    if (next === '$') {
+      parts.push({ text: text.slice(start, at + 1) })
+      at += 2
+      start = at
+    } else if (end >= 0) {
+      parts.push({ text: text.slice(start, at) }, { text: text.slice(at, end + 1), name: text.slice(at + 2, end) })
+      at = end + 1
+      start = at
+    } else {
+      if (next === '(') canClose = false
+      at += 1
+    }
+  }
+  parts.push({ text: text.slice(start) })
+  return parts
+}
+
+/**
+ * Replaces `$(NAME)` with its value if `values` contains the name, and `$$` with `$`. A reference whose value would make the
+ * result longer than `maxLength` characters also stays as it is.
+ */
+export function expandVariables(
+  text: string,
+  values: ReadonlyMap<string, string>,
+  maxLength: number = sizeLimits.argumentBytes,
+): string {
+  let expanded = ''
+  for (const part of partsOf(text)) {
+    const value = part.name === undefined ? undefined : values.get(part.name)
+    expanded += value === undefined || expanded.length + value.length > maxLength ? part.text : value
+  }
+  return expanded
 }

@@ -3,6 +3,7 @@
  * keys and in how they encode an absent value.
  */
 import { isObject } from '../validation/problem.js'
+import type { MaintenanceNotice } from './maintenance-notice.js'
 
 /** The states that a game can report. */
 export const gameStates = [
@@ -24,11 +25,14 @@ export interface Heartbeat {
   readonly players: readonly string[]
 }
 
+/**
+ * A session as game servers receive it. Never contains the build's metadata: most SDKs copy `metadata` over their own settings,
+ * so a key such as `region` or the name of a port would overwrite a setting.
+ */
 export interface SessionConfig {
   readonly sessionId: string
   readonly sessionCookie?: string
   readonly initialPlayers: readonly string[]
-  readonly metadata: Readonly<Record<string, string>>
 }
 
 export interface HeartbeatAnswer {
@@ -41,11 +45,38 @@ export interface HeartbeatAnswer {
   readonly nextHeartbeatIntervalMs: number
   /** Included in every answer after the allocation. */
   readonly sessionConfig?: SessionConfig
+  /** Included in every answer while maintenance of the server is announced. */
+  readonly maintenance?: MaintenanceNotice
   /**
    * Internal, never sent to the game. True if this host is not the leader: it then closes the connection, so that the next
    * heartbeat can reach the leader.
    */
   readonly isElsewhere?: true
+}
+
+/** A request to postpone the answer to a heartbeat that reported StandingBy and was answered with Continue. */
+export interface HeartbeatHold {
+  /** How long the game prefers to wait, in ms. 0: not specified; the answer is sent as soon as it would be otherwise.
+   * Infinity: no limit, and no timer. */
+  readonly waitMs: number
+  /** Called once, with the answer to send: as soon as it has changed, or when the hold times out. */
+  answer(answer: HeartbeatAnswer): void
+}
+
+/**
+ * How long the answer to a heartbeat is held while its server is being allocated, even if the game did not ask for it. Much
+ * less than the 1 s after which the GSDK for Java gives up.
+ */
+export const allocationHoldMs = 250
+
+/**
+ * How long the answer to a heartbeat may be held: not longer than until the next heartbeat would have been due, unless the game
+ * prefers to wait without limit.
+ */
+export function holdTimeMs(waitMs: number, heartbeatIntervalMs: number, isBeingAllocated: boolean): number {
+  if (waitMs === Infinity) return waitMs
+  const preferredMs = Math.min(waitMs, heartbeatIntervalMs)
+  return isBeingAllocated ? Math.max(preferredMs, allocationHoldMs) : preferredMs
 }
 
 /**
@@ -73,6 +104,12 @@ export function readHeartbeat(body: unknown): Heartbeat {
     }
   }
   return health === undefined ? { state, players } : { state, health, players }
+}
+
+/** Finds the state in the start of a heartbeat's JSON. Undefined if it is not in it. */
+export function heartbeatStart(json: string): Heartbeat | undefined {
+  const state = /"currentgamestate"\s*:\s*"([a-z]{1,20})"/i.exec(json)?.[1]
+  return state === undefined ? undefined : { state: stateOf(state), players: [] }
 }
 
 function stateOf(value: unknown): GameState {

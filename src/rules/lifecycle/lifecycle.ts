@@ -5,10 +5,13 @@ import {
   type Ending,
   type EndingReason,
   type Health,
+  type Maintenance,
   type PortPair,
   type Server,
   type Session,
 } from '../model/resources.js'
+import type { ServerData } from '../model/server-data.js'
+import { isSameData } from './server-data.js'
 
 export type ServerEvent =
   /** The server's process is running. */
@@ -20,13 +23,24 @@ export type ServerEvent =
     }
   /** The game reported a state. `health` comes from `healthOf`. */
   | { readonly type: 'heartbeat'; readonly gameState: GameState; readonly health: Health }
+  /**
+   * The first heartbeat that this host receives from a server of an earlier host reports a match, but the server's record has no
+   * session: the store is older than the match, or damaged.
+   */
+  | { readonly type: 'foundActive'; readonly health: Health }
   /** The server was allocated to a session, and the store contains the record. */
   | { readonly type: 'allocated'; readonly session: Session }
   /**
    * The server's process ended. `exitCode` is absent if unknown. `interrupted`: it ended because the container engine or
-   * machine stopped.
+   * machine stopped. `agentWasAway`: the agent may have been unreachable when the process started.
    */
-  | { readonly type: 'exited'; readonly exitCode?: number; readonly reason?: string; readonly interrupted?: true }
+  | {
+      readonly type: 'exited'
+      readonly exitCode?: number
+      readonly reason?: string
+      readonly interrupted?: true
+      readonly agentWasAway?: true
+    }
   /** The server's instance no longer exists. */
   | { readonly type: 'gone' }
   /** The server sent no first heartbeat within the limit, or no further heartbeat for that long. */
@@ -35,6 +49,10 @@ export type ServerEvent =
   | { readonly type: 'neverReady'; readonly limitMs: number }
   /** The game reached the limit of consecutive Unhealthy reports. */
   | { readonly type: 'reportedUnhealthy'; readonly reports: number }
+  /** Maintenance was announced for the server, or withdrawn if `maintenance` is undefined. */
+  | { readonly type: 'maintenance'; readonly maintenance: Maintenance | undefined }
+  /** The server's labels, annotations, counters or lists were changed. */
+  | { readonly type: 'data'; readonly data: ServerData | undefined }
   /** The server is being terminated by scaling, an operator or a drain. */
   | { readonly type: 'end'; readonly reason: EndingReason; readonly message: string }
 
@@ -70,6 +88,8 @@ export function transition(server: Server, event: ServerEvent, now: number): Ser
       return running(server, event, now)
     case 'heartbeat':
       return heartbeat(server, event, now)
+    case 'foundActive':
+      return isIdle(server) ? foundActive(server, event.health, now) : withHealth(server, event.health)
     case 'allocated':
       return allocated(server, event.session, now)
     case 'exited':
@@ -107,8 +127,13 @@ export function transition(server: Server, event: ServerEvent, now: number): Ser
         crash: true,
         at: now,
       })
+    case 'maintenance':
+      return withMaintenance(server, event.maintenance)
+    case 'data':
+      return withData(server, event.data)
     case 'end':
       if (server.state === 'Active' && keepsActiveServers(event.reason)) return server
+      if (server.state === 'StandingBy' && event.reason === 'Late') return server
       return ended(server, { reason: event.reason, message: event.message, crash: false, at: now })
   }
 }
@@ -118,6 +143,17 @@ function allocated(server: Server, session: Session, now: number): Server {
   const next = draftOf(server)
   next.state = 'Active'
   next.session = session
+  next.reachedActiveOn = now
+  return next
+}
+
+/** Which session it is, and since when it runs, is not known. */
+function foundActive(server: Server, health: Health, now: number): Server {
+  const next = draftOf(server)
+  next.state = 'Active'
+  next.health = health
+  next.reachedInitializingOn ??= now
+  next.reachedStandingByOn ??= now
   next.reachedActiveOn = now
   return next
 }
@@ -165,15 +201,27 @@ function heartbeat(server: Server, event: Extract<ServerEvent, { type: 'heartbea
 function exited(server: Server, event: Extract<ServerEvent, { type: 'exited' }>, now: number): Server {
   const why = event.reason === undefined ? '' : `: ${event.reason}`
   if (event.interrupted) {
+    const what =
+      server.state === 'Pending' ? 'it could not start' : 'the process was interrupted with its engine or machine'
     return ended(server, {
       reason: 'Gone',
-      message: `the process was interrupted with its engine or machine${why}`,
+      message: `${what}${why}`,
       crash: false,
       at: now,
     })
   }
   if (event.exitCode === 0) {
     return ended(server, { reason: 'Exited', message: `the process exited with code 0${why}`, crash: false, at: now })
+  }
+  // Some clients exit if they cannot reach the agent at their start, which is not the game's fault.
+  if (event.agentWasAway && server.health === 'Unknown') {
+    const how = event.exitCode === undefined ? 'ended with an unknown exit code' : `exited with code ${event.exitCode}`
+    return ended(server, {
+      reason: 'AgentAway',
+      message: `the process ${how} before it could reach its agent, which was away${why}`,
+      crash: false,
+      at: now,
+    })
   }
   if (event.exitCode === undefined) {
     return ended(server, {
@@ -205,9 +253,23 @@ function withHealth(server: Server, health: Health): Server {
   return next
 }
 
-/** Scaling and rolling updates never terminate an Active server. */
+function withMaintenance(server: Server, maintenance: Maintenance | undefined): Server {
+  if (server.maintenance?.at === maintenance?.at && server.maintenance?.source === maintenance?.source) return server
+  const next = draftOf(server)
+  next.maintenance = maintenance
+  return next
+}
+
+function withData(server: Server, data: ServerData | undefined): Server {
+  if (isSameData(server.data, data)) return server
+  const next = draftOf(server)
+  next.data = data
+  return next
+}
+
+/** Scaling, late starts and rolling updates never terminate an Active server. */
 function keepsActiveServers(reason: EndingReason): boolean {
-  return reason === 'ScaledDown' || reason === 'Replaced'
+  return reason === 'ScaledDown' || reason === 'Replaced' || reason === 'Late'
 }
 
 function isEnding(gameState: GameState): boolean {

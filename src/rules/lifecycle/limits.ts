@@ -5,6 +5,7 @@ import type { HealthLimits } from '../model/resources.js'
 export interface LifeLimits {
   readonly firstHeartbeatMs: number
   readonly silenceMs: number
+  readonly lateStartMs: number
   readonly initializingMs?: number
   readonly sessionMs?: number
 }
@@ -15,12 +16,18 @@ export interface LifeLimits {
  */
 export function lifeLimits(
   build: HealthLimits | undefined,
-  fleet: { readonly firstHeartbeatMs: number; readonly silenceMs: number; readonly heartbeatIntervalMs: number },
+  fleet: {
+    readonly firstHeartbeatMs: number
+    readonly silenceMs: number
+    readonly heartbeatIntervalMs: number
+    readonly lateStartMs: number
+  },
 ): LifeLimits {
-  const { firstHeartbeatSeconds, silenceSeconds, initializingSeconds, sessionSeconds } = build ?? {}
+  const { firstHeartbeatSeconds, silenceSeconds, lateStartSeconds, initializingSeconds, sessionSeconds } = build ?? {}
   return {
     firstHeartbeatMs: ms(firstHeartbeatSeconds) ?? fleet.firstHeartbeatMs,
     silenceMs: Math.max(ms(silenceSeconds) ?? fleet.silenceMs, 2 * fleet.heartbeatIntervalMs),
+    lateStartMs: ms(lateStartSeconds) ?? fleet.lateStartMs,
     ...(initializingSeconds !== undefined && { initializingMs: initializingSeconds * 1000 }),
     ...(sessionSeconds !== undefined && { sessionMs: sessionSeconds * 1000 }),
   }

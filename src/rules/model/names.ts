@@ -36,3 +36,36 @@ export function readSessionHostId(id: string): { readonly name: string; readonly
   const dot = id.indexOf('.')
   return dot <= 0 ? undefined : { name: id.slice(0, dot), token: id.slice(dot + 1) }
 }
+
+/**
+ * Returns a function that masks the secret of this server in a line of its log. Several GSDK clients print their sessionHostId.
+ * The line may be cut off at either end: a game is still writing it, or the start of a long line is missing. Without a `token`,
+ * which is known only while the server's record exists, only a sessionHostId is recognized, and only if it is not cut off at its
+ * start.
+ */
+export function secretMask(name: string, token: string | undefined): (line: string) => string {
+  const id = new RegExp(`(${escaped(name)}\\.)(?:[0-9a-f]{32}|[0-9a-f]+$)`, 'g')
+  const cutOff = token ? cutOffSecret(token) : undefined
+  return (line) => {
+    const masked = line.replace(id, '$1***')
+    if (!token) return masked
+    const whole = masked.replaceAll(token, '***')
+    return cutOff ? whole.replace(cutOff, '***') : whole
+  }
+}
+
+/** Fewer characters of a secret are of no use, and may be part of any text. */
+const minSecretPart = 8
+
+/** Matches the end of the secret at the start of a line, and the start of the secret at the end of a line. */
+function cutOffSecret(token: string): RegExp | undefined {
+  if (token.length <= minSecretPart) return undefined
+  const lengths = Array.from({ length: token.length - minSecretPart }, (_, i) => token.length - 1 - i)
+  const ends = lengths.map((length) => escaped(token.slice(-length)))
+  const starts = lengths.map((length) => escaped(token.slice(0, length)))
+  return new RegExp(`^(?:${ends.join('|')})|(?:${starts.join('|')})$`, 'g')
+}
+
+function escaped(text: string): string {
+  return text.replace(/[^a-zA-Z0-9]/g, '\\$&')
+}

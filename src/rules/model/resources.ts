@@ -2,6 +2,7 @@
  * The records of builds, servers and details, as the engine uses them and a store keeps them. Records are immutable: a
  * change creates a new record. Their public form is defined in `wire.ts`.
  */
+import type { Counter, ServerData, ValueList } from './server-data.js'
 
 /** Identifies a build, server or detail. */
 export interface Ref {
@@ -29,9 +30,22 @@ export interface BuildSpec {
   /** Limits for this build that replace the fleet's. */
   readonly health?: HealthLimits
   readonly template: PodTemplateSpec
+  /** What a terminating server that sends heartbeats gets first. Default: `HeartbeatFirst`. */
+  readonly termination?: TerminationOrder
   /** Passed to every game server through its SDK. */
   readonly buildMetadata?: Readonly<Record<string, string>>
+  /** The counters of each server and what they begin with, by name. */
+  readonly counters?: Readonly<Record<string, Counter>>
+  /** The lists of each server and what they begin with, by name. */
+  readonly lists?: Readonly<Record<string, ValueList>>
 }
+
+/**
+ * `HeartbeatFirst`: `Terminate` in a heartbeat answer, and the termination signal near the end of the grace period.
+ * `SignalFirst`: the signal at once, and `Terminate` in heartbeat answers as well.
+ */
+export const terminationOrders = ['HeartbeatFirst', 'SignalFirst'] as const
+export type TerminationOrder = (typeof terminationOrders)[number]
 
 /** The numbers are integers ≥ 1. Default: the fleet's limit, or unlimited if the fleet has no such limit. */
 export interface HealthLimits {
@@ -39,6 +53,11 @@ export interface HealthLimits {
   readonly firstHeartbeatSeconds?: number
   /** Time without a heartbeat after which a server is Unhealthy; at least two heartbeat intervals. */
   readonly silenceSeconds?: number
+  /**
+   * Time after which a server that is still starting is late, so that another is started beside it. Counted from the request
+   * to start it until it is standing by.
+   */
+  readonly lateStartSeconds?: number
   /** Time allowed from the start of the process until the server is standing by. Default: unlimited. */
   readonly initializingSeconds?: number
   /** Session length beyond which the condition `LongSession` is set. Default: unlimited. */
@@ -52,6 +71,8 @@ export interface Condition {
   /**
    * - `Crashing`: a server crashed recently, so the creation of servers backs off.
    * - `CreateBlocked`: the backend cannot start servers now.
+   * - `Disappearing`: something keeps removing idle servers, so the creation of servers backs off.
+   * - `LateServers`: servers take longer to start than the build allows, so others are started beside them.
    * - `LongSession`: a session has lasted longer than the build allows.
    * - `Draining`: an operator is draining the build; servers are neither allocated nor created.
    * - `Clamped`: standingBy was edited in the store to more than max, so max is used instead.
@@ -66,7 +87,16 @@ export interface Condition {
   readonly since: number
 }
 
-export const conditionTypes = ['Crashing', 'CreateBlocked', 'LongSession', 'Draining', 'Clamped', 'Invalid'] as const
+export const conditionTypes = [
+  'Crashing',
+  'CreateBlocked',
+  'Disappearing',
+  'LateServers',
+  'LongSession',
+  'Draining',
+  'Clamped',
+  'Invalid',
+] as const
 export type ConditionType = (typeof conditionTypes)[number]
 
 export interface Build extends Ref {
@@ -99,7 +129,6 @@ export interface PortPair {
 }
 
 export interface Session {
-  /** A GUID. */
   readonly id: string
   readonly cookie?: string
   readonly initialPlayers: readonly string[]
@@ -121,6 +150,8 @@ export const endingReasons = [
   /** The process exited with code 0, or the game reported that it is ending. */
   'Exited',
   'NonZeroExit',
+  /** The process exited without having sent a heartbeat, and the agent may have been unreachable when it started. Not a crash. */
+  'AgentAway',
   /** Its instance no longer exists, for an unknown reason. */
   'Gone',
   'NeverSpoke',
@@ -128,6 +159,10 @@ export const endingReasons = [
   'Silent',
   'ReportedUnhealthy',
   'SessionTooLong',
+  /** Its session was ended by an operator or the host app. */
+  'SessionEnded',
+  /** It took too long to start, and another one was or had to be started in its place. */
+  'Late',
   'ScaledDown',
   /** Replaced by a rolling update. */
   'Replaced',
@@ -137,11 +172,30 @@ export const endingReasons = [
 ] as const
 export type EndingReason = (typeof endingReasons)[number]
 
+export const maintenanceSources = [
+  /** An operator announced it for this server. */
+  'server',
+  /** An operator announced it for the server's node. */
+  'node',
+  /** The backend reported it for the server's node. */
+  'backend',
+] as const
+export type MaintenanceSource = (typeof maintenanceSources)[number]
+
+/** Announced maintenance, which may interrupt a server. */
+export interface Maintenance {
+  /** Wall time in ms at which it begins, a whole second. */
+  readonly at: number
+  readonly source: MaintenanceSource
+}
+
 export interface Server extends Ref {
   /** Distinguishes this server from a later one with the same name. */
   readonly uid: string
   /** The secret part of `sessionHostId`, which authenticates this server's heartbeats. */
   readonly token: string
+  /** True if the store could not read the token. `token` is then one that no game knows. */
+  readonly tokenLost?: true | undefined
   /** Name of the server's build, which is in the same namespace. */
   readonly build: string
   readonly buildUid: string
@@ -164,6 +218,9 @@ export interface Server extends Ref {
   readonly reachedStandingByOn?: number | undefined
   readonly reachedActiveOn?: number | undefined
   readonly session?: Session | undefined
+  readonly maintenance?: Maintenance | undefined
+  /** Labels, annotations, counters and lists. Absent if there are none. */
+  readonly data?: ServerData | undefined
   readonly ending?: Ending | undefined
 }
 
@@ -180,6 +237,7 @@ export function draftOf(server: Server): ServerDraft {
     name: server.name,
     uid: server.uid,
     token: server.token,
+    tokenLost: server.tokenLost,
     build: server.build,
     buildUid: server.buildUid,
     templateHash: server.templateHash,
@@ -194,6 +252,8 @@ export function draftOf(server: Server): ServerDraft {
     reachedStandingByOn: server.reachedStandingByOn,
     reachedActiveOn: server.reachedActiveOn,
     session: server.session,
+    maintenance: server.maintenance,
+    data: server.data,
     ending: server.ending,
   }
 }
@@ -210,7 +270,10 @@ export interface Detail extends Ref {
 
 export interface AllocationRequest {
   readonly buildID: string
-  /** A GUID. The same sessionID always gets the same server while that server exists. */
+  /**
+   * 1 to 128 visible characters, with spaces only between others; not `.` or `..`. The same sessionID always gets the same server
+   * while that server exists. GUIDs are compared without regard to case, all other ids exactly.
+   */
   readonly sessionID: string
   /** Passed to the game server through its SDK. */
   readonly sessionCookie?: string
@@ -222,3 +285,6 @@ export interface AllocationRequest {
 export function keyOf(ref: Ref): string {
   return `${ref.namespace}/${ref.name}`
 }
+
+/** What applying a build has done. `unchanged`: the build had this spec already, and nothing was written. */
+export type ApplyResult = 'created' | 'updated' | 'unchanged'

@@ -10,6 +10,21 @@ export interface BuildCounts {
   readonly terminating: number
 }
 
+export const noServers: BuildCounts = { pending: 0, initializing: 0, standingBy: 0, active: 0, terminating: 0 }
+
+export function sumOfCounts(all: readonly BuildCounts[]): BuildCounts {
+  return all.reduce(
+    (sum, one) => ({
+      pending: sum.pending + one.pending,
+      initializing: sum.initializing + one.initializing,
+      standingBy: sum.standingBy + one.standingBy,
+      active: sum.active + one.active,
+      terminating: sum.terminating + one.terminating,
+    }),
+    noServers,
+  )
+}
+
 export type BuildHealth = 'Healthy' | 'Unhealthy'
 
 /**

@@ -2,12 +2,16 @@
  * Converts records to the public form of builds, servers and details that the facade, the HTTP API and Kubernetes use. Pure.
  */
 import type { Build, BuildSpec, Detail, Health, Ref, Server, ServerState } from './resources.js'
+import { type Counter, noData, type ValueList } from './server-data.js'
 import { type BuildCounts, type BuildHealth, buildHealth, readyOfDesired } from './status.js'
 
 export const defaultApiGroup = 'mps.gamekeeper.com'
 
 /** Response header that contains the error code. The body contains only the message. */
 export const errorCodeHeader = 'Gamekeeper-Error'
+
+/** Response header of a list that is read in pages: the token of the next page. Absent from the last page. */
+export const continueHeader = 'Gamekeeper-Continue'
 
 export interface Metadata {
   readonly name: string
@@ -49,10 +53,16 @@ export interface GameServerBuild {
   }
 }
 
+export interface ServerMetadata extends Metadata {
+  /** Absent if there are none, like the annotations. */
+  readonly labels?: Readonly<Record<string, string>>
+  readonly annotations?: Readonly<Record<string, string>>
+}
+
 export interface GameServer {
   readonly apiVersion: string
   readonly kind: 'GameServer'
-  readonly metadata: Metadata
+  readonly metadata: ServerMetadata
   readonly status: {
     readonly state: ServerState
     readonly health: Health
@@ -67,6 +77,11 @@ export interface GameServer {
     readonly reachedInitializingOn?: string
     readonly reachedStandingByOn?: string
     readonly reachedActiveOn?: string
+    /** When announced maintenance of the server or its node begins. RFC 3339. */
+    readonly nextScheduledMaintenance?: string
+    /** Absent if the build declares none, like the lists. */
+    readonly counters?: Readonly<Record<string, Counter>>
+    readonly lists?: Readonly<Record<string, ValueList>>
     /** Why the server is still Pending, or why it is Terminating. */
     readonly message?: string
   }
@@ -87,12 +102,44 @@ export interface GameServerBuildDetail extends GameServerDetail {
   readonly items: readonly GameServerDetail[]
 }
 
-/** The result of an allocation. */
-export interface Allocation {
+/** A public port of an allocated server. */
+export interface AllocatedPort {
+  /** Its name in the template of the build, or else `port_<container>`. */
+  readonly name: string
+  /** Its number in the template. */
+  readonly container: number
+  /** The number that players connect to. */
+  readonly public: number
+  /** The protocol that the template declares. Default: `TCP`. The port is open for both TCP and UDP in any case. */
+  readonly protocol: string
+}
+
+/** What an allocation returns besides the three fields of the service description. */
+export interface AllocationDetails {
+  readonly server: Ref
+  /** The same as `IPV4Address`. */
+  readonly address: string
+  /** In the order of `portsToExpose`. A port that the template declares for two protocols is listed twice. */
+  readonly ports: readonly AllocatedPort[]
+  /** Present if the session already had a server of another build than the requested one. This is the server's. */
+  readonly buildMismatch?: BuildMismatch
+}
+
+export interface BuildMismatch {
+  /** The buildID in the request. */
+  readonly requested: string
+  /** The buildID of the server's build. */
+  readonly actual: string
+}
+
+/** The response to an allocation over HTTP. */
+export interface AllocationBody {
   readonly IPV4Address: string
   /** `container:public`, comma-separated. */
   readonly Ports: string
   readonly SessionID: string
+  /** Absent in a compatibility format. */
+  readonly details?: AllocationDetails
 }
 
 export function gameServerBuild(
@@ -130,11 +177,18 @@ export function gameServerBuild(
 
 /** `pendingReason` says why a Pending server is not running yet, if known. */
 export function gameServer(server: Server, apiGroup: string, pendingReason?: string): GameServer {
+  const { labels, annotations, counters, lists } = server.data ?? noData
   const message = server.ending?.message ?? (server.state === 'Pending' ? pendingReason : undefined)
   return {
     apiVersion: apiVersionOf(apiGroup),
     kind: 'GameServer',
-    metadata: { name: server.name, namespace: server.namespace, creationTimestamp: rfc3339(server.createdAt) },
+    metadata: {
+      name: server.name,
+      namespace: server.namespace,
+      creationTimestamp: rfc3339(server.createdAt),
+      ...(hasAny(labels) && { labels }),
+      ...(hasAny(annotations) && { annotations }),
+    },
     status: {
       state: server.state,
       health: server.health,
@@ -147,9 +201,16 @@ export function gameServer(server: Server, apiGroup: string, pendingReason?: str
       }),
       ...(server.reachedStandingByOn !== undefined && { reachedStandingByOn: rfc3339(server.reachedStandingByOn) }),
       ...(server.reachedActiveOn !== undefined && { reachedActiveOn: rfc3339(server.reachedActiveOn) }),
+      ...(server.maintenance && { nextScheduledMaintenance: rfc3339(server.maintenance.at) }),
+      ...(hasAny(counters) && { counters }),
+      ...(hasAny(lists) && { lists }),
       ...(message !== undefined && { message }),
     },
   }
+}
+
+function hasAny(entries: object): boolean {
+  return Object.keys(entries).length > 0
 }
 
 /** Returns the public detail of one server. `detail` is undefined until the first player has connected. */
@@ -178,11 +239,8 @@ export function gameServerBuildDetail(
   }
 }
 
-export function allocationOf(server: Server): Allocation {
-  return { IPV4Address: server.address ?? '', Ports: portsOf(server), SessionID: server.session?.id ?? '' }
-}
-
-function portsOf(server: Server): string {
+/** `container:public`, comma-separated. */
+export function portsOf(server: Server): string {
   let text = ''
   for (const port of server.ports ?? []) text += `${text && ','}${port.container}:${port.public}`
   return text

@@ -1,16 +1,18 @@
 /**
  * Plans a rolling update: replaces idle servers that run earlier templates, one batch at a time, and never replaces an
- * Active server. Creates new servers first if `max` allows it. Pure.
+ * Active server. Creates new servers first if `max` and the free ports allow it. Pure.
  *
  * If servers of the new template crash or never become ready, the update stalls: at most one batch of servers starts at a
- * time, and an old server is replaced only when a new one is ready, or when `max` leaves no room to start one.
+ * time, and an old server is replaced only when a new one is ready, or when `max` leaves no room or the backend no port to
+ * start one. If new servers are late, at most one further batch starts beside them; where there is no room or no port, late
+ * ones are terminated before old ones.
  */
 import type { BuildSpec } from '../model/resources.js'
 
 /**
  * Number of idle servers by state; servers being allocated count as Active. A server that runs the current template counts
  * as standing by only if it can be allocated and, if a server with that template has crashed, has stayed up long enough.
- * Otherwise it counts as Initializing.
+ * Otherwise it counts as Initializing. Late servers are not included.
  */
 export interface IdleCounts {
   readonly pending: number
@@ -22,6 +24,14 @@ export interface RolloutInput {
   readonly spec: Pick<BuildSpec, 'standingBy' | 'max'>
   readonly current: IdleCounts
   readonly outdated: IdleCounts
+  /** Number of Pending and Initializing servers that are late, by template. */
+  readonly late: { readonly current: number; readonly outdated: number }
+  /** Number of Pending servers with the current template that the backend could not start because no port is free. */
+  readonly withoutPort: number
+  /** The same of outdated ones, which are replaced first and give up no port. */
+  readonly outdatedWithoutPort: number
+  /** Number of ports that replaced, crashed and late servers gave up, or are about to, and that no new server has taken yet. */
+  readonly freedPorts: number
   /** Number of Active servers, whichever template they run. */
   readonly active: number
   /** Servers whose termination is not recorded yet. Until it is, they count towards `max`. */
@@ -31,14 +41,18 @@ export interface RolloutInput {
   readonly mayCreate: boolean
   readonly maxCreatesPerReconcile: number
   readonly maxDeletesPerReconcile: number
-  /** Maximum number of Pending servers. */
+  /** Maximum number of Pending servers, without late ones. */
   readonly maxPending: number
 }
 
 export interface RolloutPlan {
   readonly create: number
+  /** Number of late servers to terminate: outdated ones first. */
+  readonly late: number
   /** Number of outdated idle servers to terminate: Pending first, then Initializing, then StandingBy. */
   readonly replace: number
+  /** How many of `replace` give up a port that a new server is to take. */
+  readonly portsToFree: number
   /** Number of surplus idle servers with the current template to terminate, in the same order. */
   readonly surplus: number
   readonly partial: boolean
@@ -50,7 +64,7 @@ export function rolloutBatch(wanted: number): number {
 }
 
 export function planRollout(input: RolloutInput): RolloutPlan {
-  const { current } = input
+  const { current, late } = input
   const old = total(input.outdated)
   const updated = total(current)
   const ready = current.standingBy
@@ -58,26 +72,41 @@ export function planRollout(input: RolloutInput): RolloutPlan {
   // The desired number of idle servers, limited to what `max` allows in addition to the Active ones, so that Active servers
   // do not stall the update.
   const wanted = Math.max(0, Math.min(input.spec.standingBy + input.callers, input.spec.max - input.active))
-  const room = input.spec.max - old - updated - input.active
+  const room = input.spec.max - old - updated - late.current - late.outdated - input.active
 
   // Missing servers are created at once, as in normal scaling; replacements are created one batch at a time.
+  const batch = rolloutBatch(wanted)
   const missing = Math.max(0, wanted - old - updated)
-  const renewed = Math.max(0, Math.min(wanted - updated - missing, rolloutBatch(wanted) - starting - missing))
+  const renewed = Math.max(0, Math.min(wanted - updated - missing, batch - starting - missing))
   const toCreate = input.mayCreate ? missing + renewed : 0
   const possible = Math.min(toCreate, Math.max(0, room))
 
+  const useful = Math.min(batch, Math.max(0, wanted - ready))
+  const withoutRoom = toCreate - room - late.outdated
+  const overdue = Math.min(late.current, Math.max(0, late.current - useful, withoutRoom, input.withoutPort))
+
   const notNeeded = old + ready - wanted
-  const toMakeRoom = Math.min(renewed, toCreate - possible)
-  const overMax = -room
-  const replaced = Math.min(old, Math.max(0, notNeeded, toMakeRoom, overMax))
+  const laterRoom = room + late.outdated + overdue
+  const toMakeRoom = Math.min(renewed, toCreate - Math.max(0, laterRoom))
+  const overMax = -laterRoom
+  const otherwise = Math.min(old, Math.max(0, notNeeded, toMakeRoom, overMax))
+  // Counts freed ports together with the servers that have taken one and are starting, so that no more than one batch of old
+  // servers is given up if the new ones never become ready or another build takes the ports.
+  const unusedPorts = input.freedPorts + starting - input.withoutPort
+  const forPorts = Math.max(0, Math.min(input.withoutPort - overdue, batch - unusedPorts) - otherwise)
+  const replaced = Math.min(old, otherwise + forPorts)
   const excess = Math.min(updated, Math.max(0, updated - wanted, overMax - replaced))
 
   const pending = current.pending + input.outdated.pending
   const allowed = Math.max(0, Math.min(possible, room - input.ending, input.maxPending - pending))
   const create = Math.min(allowed, input.maxCreatesPerReconcile)
-  const replace = Math.min(replaced, input.maxDeletesPerReconcile)
-  const surplus = Math.min(excess, input.maxDeletesPerReconcile - replace)
-  return { create, replace, surplus, partial: create < allowed || replace < replaced || surplus < excess }
+  const lateEnding = Math.min(late.outdated + overdue, input.maxDeletesPerReconcile)
+  const replace = Math.min(replaced, input.maxDeletesPerReconcile - lateEnding)
+  const surplus = Math.min(excess, input.maxDeletesPerReconcile - lateEnding - replace)
+  const forRoom = Math.max(0, Math.min(replace, toMakeRoom) - input.outdatedWithoutPort)
+  const portsToFree = forRoom + Math.max(0, replace - otherwise)
+  const isCut = lateEnding < late.outdated + overdue || replace < replaced || surplus < excess
+  return { create, late: lateEnding, replace, portsToFree, surplus, partial: create < allowed || isCut }
 }
 
 function total(counts: IdleCounts): number {

@@ -2,24 +2,17 @@
  * Identifies what a server was started with. Specs that would start the same game server have the same hash. So after a
  * rollback to an earlier template, servers that still run it count as current again. Pure.
  */
+import { canonical } from '../model/canonical.js'
 import type { BuildSpec } from '../model/resources.js'
 
-/** Returns a hash of the template, ports and metadata, as 14 hex digits. */
-export function templateHash(spec: Pick<BuildSpec, 'template' | 'portsToExpose' | 'buildMetadata'>): string {
-  return hash(canonical([spec.template, spec.portsToExpose, spec.buildMetadata ?? {}]))
+/** Returns a hash of the template, ports, metadata, and of the counters and lists that servers begin with, as 14 hex digits. */
+export function templateHash({ template, portsToExpose, buildMetadata = {}, counters, lists }: HashedSpec): string {
+  const parts: unknown[] = [template, portsToExpose, buildMetadata]
+  if (Object.keys({ ...counters, ...lists }).length > 0) parts.push(counters ?? {}, lists ?? {})
+  return hash(canonical(parts))
 }
 
-/** Serializes a value as JSON with sorted keys. */
-function canonical(value: unknown): string {
-  if (Array.isArray(value)) return `[${value.map(canonical).join(',')}]`
-  if (typeof value === 'object' && value !== null) {
-    const entries = Object.entries(value)
-      .filter(([, item]) => item !== undefined)
-      .sort(([a], [b]) => (a < b ? -1 : 1))
-    return `{${entries.map(([key, item]) => `${JSON.stringify(key)}:${canonical(item)}`).join(',')}}`
-  }
-  return JSON.stringify(value) ?? 'null'
-}
+type HashedSpec = Pick<BuildSpec, 'template' | 'portsToExpose' | 'buildMetadata' | 'counters' | 'lists'>
 
 /** The cyrb53 hash. Its 53 bits are plenty for the few templates that one build has over time. */
 function hash(text: string): string {

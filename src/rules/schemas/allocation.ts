@@ -1,5 +1,6 @@
 /** Schemas of an allocation: the request and the response. */
-import { guid, playerIDs } from './common.js'
+import { sizeLimits } from '../model/sizes.js'
+import { allocatedPorts, guid, initialPlayers, kib, serverRef, sessionID } from './common.js'
 import type { ObjectSchema } from './schema.js'
 
 export const allocationRequest = {
@@ -17,15 +18,54 @@ export const allocationRequest = {
       examples: ['85ffe8da-c82f-4035-86c5-9d2b5f42d6f6'],
     },
     sessionID: {
+      ...sessionID,
+      description:
+        'The same sessionID always gets the same server. Spaces are allowed only between other characters. GUIDs are compared without regard to case, all other ids exactly.',
+      examples: ['3f2504e0-4f89-41d3-9a0c-0305e82c3301', 'ranked/eu-7'],
+    },
+    sessionCookie: {
+      type: 'string',
+      maxBytes: sizeLimits.sessionCookieBytes,
+      description: `Passed to the game server through its SDK. At most ${kib(sizeLimits.sessionCookieBytes)} of UTF-8.`,
+    },
+    initialPlayers: {
+      ...initialPlayers,
+      description: `Ids of the players who are expected to connect first. Passed to the game server through its SDK. At most ${sizeLimits.initialPlayers} ids, with at most ${sizeLimits.playerIDBytes} bytes of UTF-8 each and ${kib(sizeLimits.initialPlayersBytes)} together.`,
+      examples: [['amie']],
+    },
+  },
+} as const satisfies ObjectSchema
+
+/** The request where only GUIDs are accepted. */
+export const guidAllocationRequest = {
+  ...allocationRequest,
+  properties: {
+    ...allocationRequest.properties,
+    sessionID: {
       ...guid,
       description: 'A GUID. The same sessionID always gets the same server.',
       examples: ['3f2504e0-4f89-41d3-9a0c-0305e82c3301'],
     },
-    sessionCookie: { type: 'string', description: 'Passed to the game server through its SDK.' },
-    initialPlayers: {
-      ...playerIDs,
-      description: 'Ids of the players who are expected to connect first. Passed to the game server through its SDK.',
-      examples: [['amie']],
+  },
+} as const satisfies ObjectSchema
+
+const allocationDetails = {
+  id: 'AllocationDetails',
+  type: 'object',
+  description: 'More about the server of a session.',
+  required: ['server', 'address', 'ports'],
+  properties: {
+    server: serverRef,
+    address: { type: 'string', description: 'The same as IPV4Address.', examples: ['203.0.113.9'] },
+    ports: allocatedPorts,
+    buildMismatch: {
+      type: 'object',
+      description: 'Present if the session already had a server of another build than the requested one.',
+      required: ['requested', 'actual'],
+      properties: {
+        requested: { type: 'string', description: 'The buildID in the request.' },
+        actual: { type: 'string', description: "The buildID of the server's build." },
+      },
     },
   },
 } as const satisfies ObjectSchema
@@ -46,6 +86,7 @@ export const allocation = {
       description: 'Comma-separated `container:public` pairs. Players connect to the public port.',
       examples: ['7777:10003'],
     },
-    SessionID: { ...guid, description: 'The sessionID of the request.' },
+    SessionID: { type: 'string', description: 'The sessionID of the request.' },
+    details: { ...allocationDetails, description: 'Absent in a compatibility format.' },
   },
 } as const satisfies ObjectSchema

@@ -1,6 +1,10 @@
 /** Schemas of a GameServerBuild, and of the requests that create and change one. */
-import { apiVersion, buildName, count, metadata, namespace, port, time } from './common.js'
+import { terminationOrders } from '../model/resources.js'
+import { sizeLimits } from '../model/sizes.js'
+import { apiVersion, buildName, count, kib, metadata, namespace, port, time } from './common.js'
 import { podTemplate } from './pod-template.js'
+import { runSpec } from './run.js'
+import { declaredCounters, declaredLists } from './server-data.js'
 import type { NumberSchema, ObjectSchema } from './schema.js'
 
 const seconds = {
@@ -24,6 +28,11 @@ const healthLimits = {
     silenceSeconds: {
       ...seconds,
       description: "Time without a heartbeat after which a server is Unhealthy. Default: the fleet's limit.",
+    },
+    lateStartSeconds: {
+      ...seconds,
+      description:
+        "Time after which a server that is still starting is late, so that another is started beside it. Counted from the request to start it until it is standing by. Default: the fleet's limit.",
     },
     initializingSeconds: {
       ...seconds,
@@ -53,6 +62,8 @@ export const buildSpec = {
       type: 'string',
       minLength: 1,
       maxLength: 128,
+      // Games receive it in an environment variable.
+      controls: 'none',
       description: 'Identifies the build in an allocation request. Unique in the whole fleet; cannot be changed.',
       examples: ['85ffe8da-c82f-4035-86c5-9d2b5f42d6f6'],
     },
@@ -63,7 +74,8 @@ export const buildSpec = {
     },
     max: {
       ...count,
-      description: 'Maximum number of servers, idle and Active together.',
+      description:
+        "Maximum number of servers, idle and Active together. At most the fleet's limits.maxServersPerBuild, 100,000 by default.",
       examples: [10],
     },
     portsToExpose: {
@@ -82,14 +94,38 @@ export const buildSpec = {
     },
     health: healthLimits,
     template: podTemplate,
+    termination: {
+      type: 'string',
+      enum: terminationOrders,
+      description:
+        'How servers are terminated. HeartbeatFirst (default): a game that sends heartbeats gets Terminate in a heartbeat answer, and its termination signal near the end of its grace period. SignalFirst: the signal is sent at once.',
+    },
     buildMetadata: {
       type: 'object',
+      keys: {
+        type: 'string',
+        maxBytes: sizeLimits.metadataKeyBytes,
+        controls: 'none',
+        expected: `at most ${sizeLimits.metadataKeyBytes} bytes of UTF-8 without control characters`,
+      },
       additionalProperties: { type: 'string', mayBeEmpty: true },
+      maxTotalBytes: sizeLimits.metadataBytes,
       expected: 'an object of strings',
-      description: 'Key-value pairs that every game server receives through its SDK.',
+      description: `Key-value pairs that every game server receives through its SDK. At most ${kib(sizeLimits.metadataBytes)} of UTF-8, keys included.`,
       examples: [{ region: 'north' }],
     },
+    counters: declaredCounters,
+    lists: declaredLists,
   },
+} as const satisfies ObjectSchema
+
+/** A spec as it is sent. `run` stands for portsToExpose and template, which replace it before the build is stored. */
+export const buildSpecInput = {
+  ...buildSpec,
+  id: 'GameServerBuildSpecInput',
+  required: ['buildID', 'standingBy', 'max'],
+  alternatives: [['run'], ['template', 'portsToExpose']],
+  properties: { ...buildSpec.properties, run: runSpec },
 } as const satisfies ObjectSchema
 
 /** Ignores fields other than `metadata` and `spec`, so that a build can be sent back exactly as it was read. */
@@ -109,7 +145,7 @@ export const buildInput = {
       required: ['name'],
       properties: { name: buildName, namespace },
     },
-    spec: buildSpec,
+    spec: buildSpecInput,
   },
 } as const satisfies ObjectSchema
 
@@ -134,7 +170,7 @@ export const condition = {
   properties: {
     type: {
       type: 'string',
-      description: 'Crashing, CreateBlocked, LongSession, Draining, Clamped or Invalid.',
+      description: 'Crashing, CreateBlocked, Disappearing, LateServers, LongSession, Draining, Clamped or Invalid.',
       examples: ['Crashing'],
     },
     status: {

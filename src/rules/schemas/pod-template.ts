@@ -1,15 +1,34 @@
 /** Schema of a build's template: a Kubernetes PodTemplateSpec. Describes only the fields that gamekeeper itself reads. */
-import { count, port } from './common.js'
+import { sizeLimits } from '../model/sizes.js'
+import { count, kib, port } from './common.js'
 import type { ArraySchema, ObjectSchema, QuantitySchema, StringSchema } from './schema.js'
 
-const text = { type: 'string', nullable: true } as const satisfies StringSchema
+/** One line. */
+const line = { type: 'string', nullable: true, controls: 'none' } as const satisfies StringSchema
 
-const strings = {
+/** Arguments may contain whole scripts, so line breaks are allowed. No system accepts a NUL. */
+export const strings = {
   type: 'array',
-  nullable: true,
-  items: { type: 'string', mayBeEmpty: true },
+  items: { type: 'string', mayBeEmpty: true, maxBytes: sizeLimits.argumentBytes, controls: 'whitespace' },
   expected: 'an array of strings',
 } as const satisfies ArraySchema
+
+export const environmentName = {
+  type: 'string',
+  pattern: '^[^=\\x00]+$',
+  maxBytes: sizeLimits.environmentNameBytes,
+  controls: 'none',
+  expected: 'the name of an environment variable, without "="',
+} as const satisfies StringSchema
+
+export const environmentValue = {
+  type: 'string',
+  maxBytes: sizeLimits.environmentValueBytes,
+  controls: 'whitespace',
+  description: `Value of the variable. \`$(NAME)\` inserts the value of another variable. At most ${kib(sizeLimits.environmentValueBytes)} of UTF-8, also with these values inserted. Default: empty.`,
+} as const satisfies StringSchema
+
+export const protocols = ['TCP', 'UDP', 'SCTP'] as const
 
 const quantity = {
   type: ['string', 'number'],
@@ -26,16 +45,8 @@ const environmentVariable = {
   unknownFields: 'keep',
   required: ['name'],
   properties: {
-    name: {
-      type: 'string',
-      pattern: '^[^=\\x00]+$',
-      expected: 'the name of an environment variable, without "="',
-      description: 'Name of the variable.',
-    },
-    value: {
-      ...text,
-      description: 'Value of the variable. `$(NAME)` inserts the value of another variable. Default: empty.',
-    },
+    name: { ...environmentName, description: 'Name of the variable.' },
+    value: { ...environmentValue, nullable: true },
   },
 } as const satisfies ObjectSchema
 
@@ -45,14 +56,15 @@ const containerPort = {
   required: ['containerPort'],
   properties: {
     name: {
-      ...text,
+      ...line,
+      maxBytes: sizeLimits.nameBytes,
       description: 'Name by which the game looks up the port. Different port numbers must have different names.',
     },
     containerPort: { ...port, description: 'The number that the game listens on.' },
     protocol: {
       type: 'string',
       nullable: true,
-      enum: ['TCP', 'UDP', 'SCTP'],
+      enum: protocols,
       description: 'Transport protocol. Default: TCP.',
     },
   },
@@ -64,17 +76,29 @@ const container = {
   description: 'A Kubernetes Container.',
   unknownFields: 'keep',
   properties: {
-    name: { ...text, description: 'Name of the container.' },
-    image: { ...text, description: 'Image to run. Required by the Docker backend, ignored by the process backend.' },
-    workingDir: { ...text, description: 'Working directory of the game.' },
-    command: { ...strings, description: 'Program and first arguments. Required by the process backend.' },
-    args: { ...strings, description: 'Arguments that follow the command.' },
+    name: { ...line, maxBytes: sizeLimits.nameBytes, description: 'Name of the container.' },
+    image: {
+      ...line,
+      maxBytes: sizeLimits.imageBytes,
+      description: 'Image to run. Required by the Docker backend, ignored by the process backend.',
+    },
+    workingDir: { ...line, maxBytes: sizeLimits.pathBytes, description: 'Working directory of the game.' },
+    command: {
+      ...strings,
+      nullable: true,
+      description: 'Program and first arguments. Required by the process backend.',
+    },
+    args: {
+      ...strings,
+      nullable: true,
+      description: `Arguments that follow the command. At most ${kib(sizeLimits.commandBytes)} of UTF-8 together with the command, with references expanded.`,
+    },
     env: {
       type: 'array',
       nullable: true,
       items: environmentVariable,
       expected: 'an array of objects',
-      description: 'Environment variables of the game.',
+      description: `Environment variables of the game. At most ${kib(sizeLimits.environmentBytes)} of UTF-8 in names and expanded values.`,
     },
     ports: {
       type: 'array',
@@ -108,8 +132,7 @@ export const podTemplate = {
   unknownFields: 'keep',
   required: ['spec'],
   expected: 'a PodTemplateSpec object',
-  description:
-    'A Kubernetes PodTemplateSpec, at most 64 levels deep. Its first container is the game server, unless an annotation names another. Which fields have an effect depends on the backend.',
+  description: `A Kubernetes PodTemplateSpec, at most 64 levels deep and ${kib(sizeLimits.templateBytes)} large as JSON. Its first container is the game server, unless an annotation names another. Which fields have an effect depends on the backend.`,
   examples: [{ spec: { containers: [{ name: 'game', image: 'registry.example.com/arena:1' }] } }],
   properties: {
     spec: {
@@ -129,7 +152,8 @@ export const podTemplate = {
         terminationGracePeriodSeconds: {
           ...count,
           nullable: true,
-          description: 'Grace period in seconds: how long a server may take to exit after it is told to. Default: 30.',
+          description:
+            'Grace period in seconds: how long a server may take to exit when it is terminated. Default: 30.',
         },
       },
     },

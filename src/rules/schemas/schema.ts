@@ -1,7 +1,11 @@
 /**
- * The schema language used in this folder: a subset of JSON Schema, plus `expected`, `nullable`, `mayBeEmpty` and
- * `unknownFields`. Requests are validated against these schemas, and the OpenAPI document and the custom resource
- * definitions are generated from them.
+ * The schema language used in this folder: a subset of JSON Schema, plus `expected`, `nullable`, `mayBeEmpty`,
+ * `unknownFields`, sizes in bytes and control characters. Requests are validated against these schemas, and the OpenAPI
+ * document and the custom resource definitions are generated from them.
+ *
+ * The custom resource definitions omit sizes in bytes and control characters: before version 1.30, Kubernetes rejects every
+ * update of an object that breaks its schema, even one that only changes the status. A build that was stored before a limit
+ * existed could then neither be reported as Invalid nor updated.
  */
 export type Schema =
   StringSchema | NumberSchema | QuantitySchema | BooleanSchema | ArraySchema | ObjectSchema | MapSchema
@@ -29,6 +33,15 @@ export interface StringSchema extends Annotations {
   readonly const?: string
   /** Makes the string nullable in a custom resource definition, because some API servers store an empty string as null. */
   readonly mayBeEmpty?: true
+  /** Maximum size in UTF-8. */
+  readonly maxBytes?: number
+  /**
+   * Which control characters (U+0000 to U+001F and U+007F) the string may contain. `none`, or `whitespace`: tabs and line
+   * breaks. `visible`: none, and nothing else that cannot be seen, except spaces between other characters: no format
+   * characters, other white space or lone surrogates. It must not be `.` or `..` either, because the path of a URL cannot
+   * contain these. Default: all.
+   */
+  readonly controls?: 'none' | 'whitespace' | 'visible'
 }
 
 export interface NumberSchema extends Annotations {
@@ -55,15 +68,19 @@ export interface ArraySchema extends Annotations {
   readonly minItems?: number
   readonly maxItems?: number
   readonly uniqueItems?: true
+  /** Maximum size in UTF-8 of all items together, if they are strings. */
+  readonly maxTotalBytes?: number
 }
 
 export interface ObjectSchema extends Annotations {
   readonly type: 'object'
-  readonly properties: Readonly<Record<string, Schema>>
+  readonly properties: { readonly [name: string]: Schema }
   readonly required?: readonly string[]
   readonly minProperties?: 1
   /** For each field, the other fields that must be set if it is set. */
   readonly dependentRequired?: Readonly<Record<string, readonly string[]>>
+  /** Groups of fields. Exactly one group must be set, and all of its fields. */
+  readonly alternatives?: readonly (readonly string[])[]
   /**
    * What happens to fields that are not in `properties`. Absent in response schemas, because responses contain no other
    * fields.
@@ -75,6 +92,9 @@ export interface ObjectSchema extends Annotations {
 export interface MapSchema extends Annotations {
   readonly type: 'object'
   readonly additionalProperties: Schema
+  readonly keys?: StringSchema
+  /** Maximum size in UTF-8 of all keys and values together, if the values are strings. */
+  readonly maxTotalBytes?: number
 }
 
 /** The type of the values that a schema describes. */

@@ -1,6 +1,7 @@
 /** Schema of a GameServer. */
 import { healths, serverStates } from '../model/resources.js'
 import { apiVersion, metadata, time } from './common.js'
+import { serverData } from './server-data.js'
 import type { ObjectSchema } from './schema.js'
 
 export const gameServer = {
@@ -11,7 +12,11 @@ export const gameServer = {
   properties: {
     apiVersion,
     kind: { type: 'string', const: 'GameServer', description: 'The type of the object.' },
-    metadata,
+    metadata: {
+      ...metadata,
+      id: 'GameServerMetadata',
+      properties: { ...metadata.properties, labels: serverData.labels, annotations: serverData.annotations },
+    },
     status: {
       type: 'object',
       description: 'The current state of the server. Written by the leader.',
@@ -44,6 +49,12 @@ export const gameServer = {
         reachedInitializingOn: { ...time, description: 'When the process was first seen running. RFC 3339, in UTC.' },
         reachedStandingByOn: { ...time, description: 'When the server was first standing by. RFC 3339, in UTC.' },
         reachedActiveOn: { ...time, description: 'When the server was allocated. RFC 3339, in UTC.' },
+        nextScheduledMaintenance: {
+          ...time,
+          description: 'When announced maintenance of the server or its node begins. RFC 3339, in UTC.',
+        },
+        counters: serverData.counters,
+        lists: serverData.lists,
         message: { type: 'string', description: 'Why the server is still Pending, or why it is Terminating.' },
       },
     },

@@ -26,8 +26,12 @@ export function invalid(field: string, message: string): Refused {
 /** Formats a value for a message: at most 60 characters, strings in quotes. Never throws. */
 export function shown(value: unknown): string {
   if (value === undefined) return 'absent'
-  const text = textOf(value)
-  return text.length > 60 ? `${text.slice(0, 57)}…` : text
+  return shownName(textOf(value))
+}
+
+/** Formats the name of a field for a message: at most 60 characters. */
+export function shownName(name: string): string {
+  return name.length > 60 ? `${name.slice(0, 57)}…` : name
 }
 
 export function isObject(value: unknown): value is Readonly<Record<string, unknown>> {

@@ -1,52 +1,74 @@
 /** Validates and copies requests for builds, patches and allocations. Adds the checks that a schema cannot express. Pure. */
 import type { AllocationRequest, BuildSpec, HealthLimits, PodTemplateSpec } from '../model/resources.js'
+import type { RunSpec } from '../model/run.js'
+import { fitsBytes, sizeLimits, utf8Bytes } from '../model/sizes.js'
 import { allocationRequest } from '../schemas/allocation.js'
-import { buildInput, buildPatch, buildSpec } from '../schemas/build.js'
+import { buildInput, buildPatch, buildSpecInput } from '../schemas/build.js'
 import { type Checked, invalid, isObject, type Refused, valid } from './problem.js'
+import { checkRunPorts, expandRun, runFieldsIn } from './run.js'
+import { checkDeclared } from './server-data.js'
 import { checkTemplate, type TemplateSupport } from './template.js'
-import { compile, compileFields } from './validator.js'
+import { compile, compileFields, type Validator } from './validator.js'
 
 export interface BuildInput {
   readonly metadata: { readonly name: string; readonly namespace: string }
   readonly spec: BuildSpec
+  /** Absent if the spec was given with `template`. For messages, which name its fields instead of the template's. */
+  readonly run?: RunSpec
 }
+
+/** A spec before `run` is expanded. */
+type AnySpec = Omit<BuildSpec, 'portsToExpose' | 'template'> &
+  Partial<Pick<BuildSpec, 'portsToExpose' | 'template'>> & { readonly run?: RunSpec }
 
 export interface BuildPatch {
   readonly standingBy?: number
   readonly max?: number
 }
 
-/** Names of all fields of a build's spec. */
-export const specFields: ReadonlySet<string> = new Set(Object.keys(buildSpec.properties))
+/** Names of all fields that a build's spec may have when it is sent. */
+export const specFields: ReadonlySet<string> = new Set(Object.keys(buildSpecInput.properties))
 
 export const defaultNamespace = 'default'
 
 /** More levels than any real template has, but few enough to serialize and hash without overflowing the stack. */
 const maxTemplateDepth = 64
 
-const checkBuildInput = compile(buildInput)
+/** Stated, because type-aware linting does not always resolve the type of so large a schema. */
+const checkBuildInput: Validator<{
+  readonly metadata: { readonly name: string; readonly namespace?: string }
+  readonly spec: AnySpec
+}> = compile(buildInput)
 const checkPatch = compile(buildPatch)
 const checkAllocationRequest = compile(allocationRequest)
 const allocationFields = compileFields(allocationRequest)
 
 /**
- * Reads the body of a request to create a build. The result is a copy, so later changes to the body do not affect it. Does
- * not check whether the backend can run the template; `checkForBackend` does.
+ * Reads the body of a request to create a build, and expands `run`. The result is a copy, so later changes to the body do not
+ * affect it. Does not check whether the backend can run the template; `checkForBackend` does.
  */
 export function readBuildInput(body: unknown): Checked<BuildInput> {
   const input = checkBuildInput(body)
   if (!input.ok) return input
   const { name, namespace = defaultNamespace } = input.value.metadata
-  const spec: BuildSpec = input.value.spec
-  const bounds = checkBounds(spec.standingBy, spec.max, 'spec.')
-  if (bounds) return bounds
+  const { run } = input.value.spec
+  const spec = expanded(input.value.spec)
+  const failed = checkBounds(spec.standingBy, spec.max, 'spec.') ?? (run && checkRunPorts(run)) ?? checkDeclared(spec)
+  if (failed) return failed
   const template = readTemplate(spec.template)
-  if (!template.ok) return template
-  return valid({ metadata: { name, namespace }, spec: copyOf(spec, template.value) })
+  if (!template.ok) return run ? inTermsOf(run, template) : template
+  const metadata = { name, namespace }
+  return valid({ metadata, spec: copyOf(spec, template.value), ...(run && { run: structuredClone(run) }) })
+}
+
+/** The schema has made sure that the spec has either `run` or both other fields. */
+function expanded({ run, portsToExpose = [], template = {}, ...spec }: AnySpec): BuildSpec {
+  return { ...spec, ...(run ? expandRun(run) : { portsToExpose, template }) }
 }
 
 function copyOf(spec: BuildSpec, template: PodTemplateSpec): BuildSpec {
-  const { buildID, standingBy, max, portsToExpose, crashesToMarkUnhealthy, health, buildMetadata } = spec
+  const { buildID, standingBy, max, portsToExpose, crashesToMarkUnhealthy, health, termination, buildMetadata } = spec
+  const { counters, lists } = spec
   return {
     buildID,
     standingBy,
@@ -55,16 +77,21 @@ function copyOf(spec: BuildSpec, template: PodTemplateSpec): BuildSpec {
     ...(crashesToMarkUnhealthy !== undefined && { crashesToMarkUnhealthy }),
     ...(health && { health: limitsOf(health) }),
     template,
+    ...(termination && { termination }),
     ...(buildMetadata && { buildMetadata: { ...buildMetadata } }),
+    ...(counters && { counters: structuredClone(counters) }),
+    ...(lists && { lists: structuredClone(lists) }),
   }
 }
 
 /** Copies the limits that are set. */
 function limitsOf(health: HealthLimits): HealthLimits {
-  const { firstHeartbeatSeconds, silenceSeconds, initializingSeconds, sessionSeconds, endLongSessions } = health
+  const { lateStartSeconds, initializingSeconds, sessionSeconds, endLongSessions } = health
+  const { firstHeartbeatSeconds, silenceSeconds } = health
   return {
     ...(firstHeartbeatSeconds !== undefined && { firstHeartbeatSeconds }),
     ...(silenceSeconds !== undefined && { silenceSeconds }),
+    ...(lateStartSeconds !== undefined && { lateStartSeconds }),
     ...(initializingSeconds !== undefined && { initializingSeconds }),
     ...(sessionSeconds !== undefined && { sessionSeconds }),
     ...(endLongSessions !== undefined && { endLongSessions }),
@@ -75,15 +102,24 @@ function readTemplate(template: PodTemplateSpec): Checked<PodTemplateSpec> {
   const checked = checkTemplate(template, 'pod', 'spec.template')
   if (!checked.ok) return checked
   try {
-    const copy: unknown = JSON.parse(JSON.stringify(template))
-    if (isObject(copy) && !isDeeper(copy, maxTemplateDepth)) return valid(copy)
+    // First, because it takes quadratic time to serialize a deep value.
+    if (!isDeeper(template, maxTemplateDepth)) {
+      const text = JSON.stringify(template)
+      if (!fitsBytes(text, sizeLimits.templateBytes)) return templateTooLarge(utf8Bytes(text))
+      const copy: unknown = JSON.parse(text)
+      if (isObject(copy)) return valid(copy)
+    }
   } catch {
-    // The template is circular, too deep to serialize, or contains a bigint. This is reported below.
+    // The template contains a bigint. This is reported below.
   }
   return invalid(
     'spec.template',
     `must be plain JSON, at most ${maxTemplateDepth} levels deep, without circular references or bigint`,
   )
+}
+
+function templateTooLarge(bytes: number): Refused {
+  return invalid('spec.template', `must have at most ${sizeLimits.templateBytes} bytes as JSON, but has ${bytes}`)
 }
 
 function isDeeper(value: unknown, levels: number): boolean {
@@ -109,8 +145,19 @@ export function checkBounds(standingBy: number, max: number, prefix: '' | 'spec.
 }
 
 /** Checks whether a backend can run the template, and returns the fields that the backend skips. */
-export function checkForBackend(spec: BuildSpec, support: TemplateSupport): Checked<{ skipped: readonly string[] }> {
-  return checkTemplate(spec.template, support, 'spec.template')
+export function checkForBackend(
+  { spec, run }: Pick<BuildInput, 'spec' | 'run'>,
+  support: TemplateSupport,
+): Checked<{ skipped: readonly string[] }> {
+  const checked = checkTemplate(spec.template, support, 'spec.template')
+  if (run === undefined) return checked
+  if (!checked.ok) return inTermsOf(run, checked)
+  return valid({ skipped: checked.value.skipped.map((field) => runFieldsIn(field, run)) })
+}
+
+/** A problem of the expanded template, at the field of `run` that causes it. */
+function inTermsOf(run: RunSpec, { problem }: Refused): Refused {
+  return invalid(runFieldsIn(problem.field, run), problem.message)
 }
 
 /** Reads the body of an allocation. The result is a copy. */

@@ -13,7 +13,7 @@ export interface TemplateShape {
   readonly pod: Fields
   /** The game server's container. */
   readonly first: Fields
-  readonly containerCount: number
+  readonly containers: readonly Fields[]
 }
 
 const check = compile(podTemplate)
@@ -28,7 +28,7 @@ export function checkShape(template: unknown, field: string): Checked<TemplateSh
     checkPortNames(objectsAt(container, 'ports'), `${field}.spec.containers[${i}].ports`),
   )
   const [first = {}] = containers
-  return problem ?? valid({ template: checked.value, pod, first, containerCount: containers.length })
+  return problem ?? valid({ template: checked.value, pod, first, containers })
 }
 
 /** A game looks up its ports by name, so two different port numbers must not share a name. */

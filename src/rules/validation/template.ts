@@ -6,7 +6,8 @@
  * how the game runs.
  */
 import type { PodTemplateSpec } from '../model/resources.js'
-import { type Checked, invalid, isObject, type Refused, valid } from './problem.js'
+import { checkExpansion } from './expansion.js'
+import { type Checked, invalid, isObject, type Refused, shownName, valid } from './problem.js'
 import {
   checkShape,
   type Fields,
@@ -21,9 +22,11 @@ import {
 /**
  * Which fields a backend supports. `pod`: the whole template. `container`: the grace period, and the first container's
  * image, imagePullPolicy, command, args, env, workingDir, ports and resources.limits. `process`: like `container`, but
- * without the image and resource fields.
+ * without the image and resource fields. `process-memory`: like `process`, with resources.limits.memory.
  */
-export type TemplateSupport = 'pod' | 'container' | 'process'
+export type TemplateSupport = 'pod' | 'container' | 'process' | 'process-memory'
+
+type LimitedSupport = Exclude<TemplateSupport, 'pod'>
 
 /** The fields of the first container that backends other than Kubernetes support. */
 export interface GameContainer {
@@ -56,7 +59,15 @@ export function graceSecondsOf(template: PodTemplateSpec): number {
 export function gameContainerOf(template: PodTemplateSpec): GameContainer {
   const containers = objectAt(template, 'spec')['containers']
   const first: unknown = Array.isArray(containers) ? containers[0] : undefined
-  const container = isObject(first) ? first : {}
+  return containerOf(isObject(first) ? first : {})
+}
+
+/** Reads the ports that the containers of a template declare, those of the first container first. */
+export function declaredPortsOf(template: PodTemplateSpec): GameContainer['ports'] {
+  return objectsAt(objectAt(template, 'spec'), 'containers').flatMap(portsAt)
+}
+
+function containerOf(container: Fields): GameContainer {
   return {
     name: stringAt(container, 'name') ?? 'game',
     ...optional('image', stringAt(container, 'image')),
@@ -68,13 +79,17 @@ export function gameContainerOf(template: PodTemplateSpec): GameContainer {
       value: stringAt(entry, 'value') ?? '',
     })),
     ...optional('workingDir', stringAt(container, 'workingDir')),
-    ports: objectsAt(container, 'ports').map((entry) => ({
-      ...optional('name', stringAt(entry, 'name')),
-      containerPort: Number(entry['containerPort']),
-      protocol: stringAt(entry, 'protocol') ?? 'TCP',
-    })),
+    ports: portsAt(container),
     limits: limitsOf(objectAt(objectAt(container, 'resources'), 'limits')),
   }
+}
+
+function portsAt(container: Fields): GameContainer['ports'] {
+  return objectsAt(container, 'ports').map((entry) => ({
+    ...optional('name', stringAt(entry, 'name')),
+    containerPort: Number(entry['containerPort']),
+    protocol: stringAt(entry, 'protocol') ?? 'TCP',
+  }))
 }
 
 function limitsOf(limits: Fields): Readonly<Record<string, string>> {
@@ -114,14 +129,14 @@ const podFields: Table = {
 
 const containerFields = (support: TemplateSupport): Table => ({
   name: 'supported',
-  image: support === 'process' ? 'skipped' : 'supported',
+  image: isProcess(support) ? 'skipped' : 'supported',
   command: 'supported',
   args: 'supported',
   env: 'supported',
   workingDir: 'supported',
   ports: 'supported',
   resources: support === 'process' ? 'skipped' : 'supported',
-  imagePullPolicy: support === 'process' ? 'skipped' : 'supported',
+  imagePullPolicy: isProcess(support) ? 'skipped' : 'supported',
   livenessProbe: 'skipped',
   readinessProbe: 'skipped',
   startupProbe: 'skipped',
@@ -138,27 +153,44 @@ const portFields: Table = {
   hostIP: 'skipped',
 }
 const resourceFields: Table = { limits: 'supported', requests: 'skipped' }
-const limitFields: Table = { cpu: 'supported', memory: 'supported', 'ephemeral-storage': 'skipped' }
+const limitFields = (support: TemplateSupport): Table => ({
+  cpu: isProcess(support) ? 'skipped' : 'supported',
+  memory: 'supported',
+  'ephemeral-storage': 'skipped',
+})
+
+function isProcess(support: TemplateSupport): boolean {
+  return support === 'process' || support === 'process-memory'
+}
 
 /** Checks whether a backend can run a template. `field` is the path of the template, for messages. */
 export function checkTemplate(template: unknown, support: TemplateSupport, field: string): Checked<CheckedTemplate> {
   const shape = checkShape(template, field)
   if (!shape.ok) return shape
+  const problem = checkExpansions(shape.value, field)
+  if (problem) return problem
   return support === 'pod' ? valid({ skipped: [] }) : checkSupport(shape.value, support, field)
 }
 
+/** Kubernetes expands the references of every container, so all of them are checked. */
+function checkExpansions({ containers, pod }: TemplateShape, field: string): Refused | undefined {
+  const check = (name: string) => (container: Fields, i: number) =>
+    checkExpansion(containerOf(container), `${field}.spec.${name}[${i}]`)
+  return firstOf(containers, check('containers')) ?? firstOf(objectsAt(pod, 'initContainers'), check('initContainers'))
+}
+
 function checkSupport(
-  { template, pod, first, containerCount }: TemplateShape,
-  support: 'container' | 'process',
+  { template, pod, first, containers }: TemplateShape,
+  support: LimitedSupport,
   field: string,
 ): Checked<CheckedTemplate> {
   const at = `${field}.spec.containers`
-  if (containerCount > 1) {
-    return invalid(`${at}[1]`, `is a second container, and the ${support} backend runs only one`)
+  if (containers.length > 1) {
+    return invalid(`${at}[1]`, `is a second container, and the ${backendOf(support)} backend runs only one`)
   }
   const skipped: string[] = []
   const classified = (fields: Fields, table: Table, where: string) => classify(fields, table, where, support, skipped)
-  const resources = support === 'container' ? objectAt(first, 'resources') : {}
+  const resources = support === 'process' ? {} : objectAt(first, 'resources')
   const problem =
     classified(template, topFields, field) ??
     classified(pod, podFields, `${field}.spec`) ??
@@ -166,13 +198,17 @@ function checkSupport(
     firstOf(objectsAt(first, 'env'), (entry, i) => classified(entry, envFields, `${at}[0].env[${i}]`)) ??
     firstOf(objectsAt(first, 'ports'), (entry, i) => classified(entry, portFields, `${at}[0].ports[${i}]`)) ??
     classified(resources, resourceFields, `${at}[0].resources`) ??
-    classified(objectAt(resources, 'limits'), limitFields, `${at}[0].resources.limits`) ??
+    classified(objectAt(resources, 'limits'), limitFields(support), `${at}[0].resources.limits`) ??
     checkNeeds(first, support, `${at}[0]`)
   return problem ?? valid({ skipped })
 }
 
-function checkNeeds(container: Fields, support: 'container' | 'process', at: string): Refused | undefined {
-  if (support === 'process' && !stringsAt(container, 'command')[0]) {
+function backendOf(support: TemplateSupport): string {
+  return isProcess(support) ? 'process' : support
+}
+
+function checkNeeds(container: Fields, support: LimitedSupport, at: string): Refused | undefined {
+  if (isProcess(support) && !stringsAt(container, 'command')[0]) {
     return invalid(`${at}.command`, 'is required: it names the program that the process backend starts')
   }
   if (support === 'container' && !stringAt(container, 'image')) {
@@ -198,8 +234,8 @@ function classify(
     if (verdict === 'skipped') skipped.push(`${at}.${name}`)
     if (verdict === undefined) {
       return invalid(
-        `${at}.${name}`,
-        `is not supported by the ${support} backend, and ignoring it could change the game`,
+        `${at}.${shownName(name)}`,
+        `is not supported by the ${backendOf(support)} backend, and ignoring it could change the game`,
       )
     }
   }

@@ -11,7 +11,9 @@ import type {
   Schema,
   StringSchema,
 } from '../schemas/schema.js'
-import { type Checked, isObject, type Problem, shown, valid } from './problem.js'
+import { closestName } from './closest-name.js'
+import { type Checked, isObject, type Problem, shown, shownName, valid } from './problem.js'
+import { checkLimits, checkTotal, hasLimits } from './string-limits.js'
 
 /** `root` is the path of the value, for messages. Omitted for a request body, whose fields are named without a prefix. */
 export type Validator<T> = (value: unknown, root?: string) => Checked<T>
@@ -58,7 +60,7 @@ function checkOf(schema: Schema): Check {
 function checkOfType(schema: Schema): Check {
   switch (schema.type) {
     case 'string':
-      return valueCheck(schema, stringTest(schema))
+      return stringCheck(schema)
     case 'boolean':
       return valueCheck(schema, (value) => typeof value === 'boolean')
     case 'integer':
@@ -85,6 +87,12 @@ function valueCheck(schema: Schema, test: (value: unknown) => boolean): Check {
   return (value) => (test(value) ? undefined : mismatch(schema, value))
 }
 
+function stringCheck(schema: StringSchema): Check {
+  const test = stringTest(schema)
+  if (!hasLimits(schema)) return valueCheck(schema, test)
+  return (value) => (typeof value === 'string' && test(value) ? checkLimits(schema, value) : mismatch(schema, value))
+}
+
 function stringTest(schema: StringSchema): (value: unknown) => boolean {
   const tests: ((text: string) => boolean)[] = []
   const { minLength, maxLength, format } = schema
@@ -104,15 +112,19 @@ function stringTest(schema: StringSchema): (value: unknown) => boolean {
 }
 
 function arrayCheck(schema: ArraySchema): Check {
-  const { minItems = 0, maxItems = Infinity, uniqueItems = false } = schema
+  const { minItems = 0, maxItems = Infinity, maxTotalBytes, uniqueItems = false } = schema
   const check = checkOf(schema.items)
   return (value) => {
-    if (!Array.isArray(value) || value.length < minItems || value.length > maxItems) return mismatch(schema, value)
+    if (!Array.isArray(value) || value.length < minItems) return mismatch(schema, value)
+    if (value.length > maxItems) {
+      return { field: '', message: `must have at most ${maxItems} items, but has ${value.length}` }
+    }
     for (let i = 0; i < value.length; i++) {
       const problem = check(value[i])
       if (problem) return prefixed(`[${i}]`, problem)
     }
-    return uniqueItems ? duplicateIn(value) : undefined
+    const total = maxTotalBytes === undefined ? undefined : checkTotal(value, maxTotalBytes)
+    return total ?? (uniqueItems ? duplicateIn(value) : undefined)
   }
 }
 
@@ -124,14 +136,19 @@ function duplicateIn(values: readonly unknown[]): Problem | undefined {
 }
 
 function mapCheck(schema: MapSchema): Check {
+  const { keys, maxTotalBytes } = schema
   const check = checkOf(schema.additionalProperties)
+  const checkKey = keys === undefined ? () => undefined : checkOf(keys)
   return (value) => {
     if (!isObject(value)) return mismatch(schema, value)
     for (const [name, entry] of Object.entries(value)) {
+      if (checkKey(name)) {
+        return { field: '', message: `must have keys of ${keys?.expected ?? 'another form'}, but has ${shown(name)}` }
+      }
       const problem = check(entry)
-      if (problem) return prefixed(`.${name}`, problem)
+      if (problem) return prefixed(`.${shownName(name)}`, problem)
     }
-    return undefined
+    return maxTotalBytes === undefined ? undefined : checkTotal(value, maxTotalBytes)
   }
 }
 
@@ -145,21 +162,25 @@ function objectCheck(schema: ObjectSchema): Check {
   return (value) => {
     if (!isObject(value)) return mismatch(schema, value)
     const unknown = unknownFields === 'refuse' ? unknownFieldIn(value, schema) : undefined
-    if (unknown) return unknown
+    const early = unknown ?? conflictIn(value, schema)
+    if (early) return early
     for (const { name, isRequired, check } of fields) {
       const part = value[name]
       if (part === undefined && !isRequired) continue
       const problem = check(part)
       if (problem) return prefixed(`.${name}`, problem)
     }
-    return missingIn(value, schema)
+    return missingIn(value, schema) ?? alternativeIn(value, schema)
   }
 }
 
 function unknownFieldIn(value: Readonly<Record<string, unknown>>, { properties }: ObjectSchema): Problem | undefined {
   const unknown = Object.keys(value).find((name) => !Object.hasOwn(properties, name))
   if (unknown === undefined) return undefined
-  return { field: `.${unknown}`, message: `is not allowed; allowed fields are ${Object.keys(properties).join(', ')}` }
+  const known = Object.keys(properties)
+  const closest = closestName(unknown, known)
+  const mend = closest === undefined ? `allowed fields are ${known.join(', ')}` : `did you mean ${closest}?`
+  return { field: `.${shownName(unknown)}`, message: `is not allowed; ${mend}` }
 }
 
 /** Reports a missing field that another field requires, or that no field is set although at least one must be. */
@@ -174,6 +195,36 @@ function missingIn(value: Readonly<Record<string, unknown>>, schema: ObjectSchem
   const names = Object.keys(properties)
   if (minProperties === undefined || names.some((name) => value[name] !== undefined)) return undefined
   return { field: '', message: `must set at least one of ${names.join(', ')}` }
+}
+
+/** Reports that fields of two groups are set. */
+function conflictIn(
+  value: Readonly<Record<string, unknown>>,
+  { alternatives = [] }: ObjectSchema,
+): Problem | undefined {
+  const [chosen, other] = alternatives.map((group) => group.find((name) => value[name] !== undefined)).filter(isString)
+  if (chosen === undefined || other === undefined) return undefined
+  return { field: `.${other}`, message: `is not allowed beside ${chosen}; set ${eitherOf(alternatives)}` }
+}
+
+/** Reports that no group is set, or that one is set in part. */
+function alternativeIn(value: Readonly<Record<string, unknown>>, schema: ObjectSchema): Problem | undefined {
+  const { alternatives, properties } = schema
+  if (alternatives === undefined) return undefined
+  const isSet = (name: string) => value[name] !== undefined
+  const chosen = alternatives.find((group) => group.some(isSet))
+  if (chosen === undefined) return { field: '', message: `must have ${eitherOf(alternatives)}` }
+  const missing = chosen.find((name) => !isSet(name))
+  const part = missing === undefined ? undefined : properties[missing]
+  return part && prefixed(`.${missing}`, mismatch(part, undefined))
+}
+
+function eitherOf(alternatives: readonly (readonly string[])[]): string {
+  return alternatives.map((group) => group.join(' and ')).join(', or ')
+}
+
+function isString(value: unknown): value is string {
+  return typeof value === 'string'
 }
 
 function prefixed(prefix: string, { field, message }: Problem): Problem {

@@ -20,7 +20,7 @@ export interface SimulationContext {
 }
 
 export interface UnrunnableBuild {
-  readonly kind: 'crashes' | 'refused'
+  readonly kind: 'crashes' | 'refused' | 'hangs'
   readonly standingBy: number
   readonly createRate: CreateRate
 }

@@ -8,13 +8,14 @@ import { defaultLimits, type FleetLimits, type FleetOptions } from '../../contra
 import type { Heartbeat, HeartbeatAnswer } from '../../rules/game/heartbeat.js'
 import { scaleBuildExternally } from './actors/external-edits.js'
 import { GarbageCollector } from './actors/garbage-collector.js'
-import { startWorkload } from './actors/workload.js'
+import { retryAfterFailover, startWorkload } from './actors/workload.js'
 import type { SimulationContext, UnrunnableBuild } from './context.js'
 import { Invariants } from './invariants/invariants.js'
 import { checkQuiescence } from './invariants/quiescence.js'
 import { takeSnapshot } from './invariants/snapshot.js'
 import { BackendModel, type ModelInstance } from './models/backend-model.js'
 import { GameBehaviors } from './models/game-behaviors.js'
+import { StartHangs } from './models/start-hangs.js'
 import { type StoreListener, StoreModel } from './models/store-model.js'
 import { type TimingAllowances, timingAllowances } from './timing-allowances.js'
 import { HostPool } from './world/host-pool.js'
@@ -27,7 +28,13 @@ const quiescenceMs = 3 * minuteMs
 /** Far more calls than a fleet of this size needs, and far fewer than a fleet makes that retries without a pause. */
 const maxCallsPerMinute = 20_000
 
-const simulationLimits = { heartbeatIntervalMs: 2_000, resyncIntervalMs: 30_000 }
+const simulationLimits = {
+  heartbeatIntervalMs: 2_000,
+  resyncIntervalMs: 30_000,
+  lateStartMs: 20_000,
+  // As many as the creates of a build whose creates hang.
+  maxConcurrentCreates: 4,
+}
 
 export class SimulationRun implements SimulationContext {
   readonly world: World
@@ -47,7 +54,9 @@ export class SimulationRun implements SimulationContext {
     this.world = world
     const hostCount = world.chance(0.5) ? 2 : 1
     const faultRate = world.oneOf([0, 0.002, 0.01, 0.05]) ?? 0
-    this.#allowances = timingAllowances(allLimits, faultRate < 0.01)
+    const ports = { first: 10_000, last: 10_000 + world.between(12, 60) }
+    const startHangs = new StartHangs(world, ports)
+    this.#allowances = timingAllowances(allLimits, faultRate < 0.01, startHangs.any)
     this.#behaviors = new GameBehaviors(world, allLimits)
     this.lease = new Lease(world, () => this.#leaderElected())
     this.invariants = new Invariants(world, () => this, { limits: allLimits, allowances: this.#allowances })
@@ -61,17 +70,19 @@ export class SimulationRun implements SimulationContext {
     // If the store is shared, the hosts watch it in runs with an even seed.
     const sharing = isShared ? (seed % 2 === 0 ? 'watched' : 'shared') : 'private'
     this.store = new StoreModel(world, faultRate, latencyMs, sharing, this.#storeListener(sharing === 'watched'))
-    const ports = { first: 10_000, last: 10_000 + world.between(12, 60) }
     this.backend = new BackendModel(world, faultRate, ports, {
+      startHangs,
       behaviorOf: (spec) => this.#behaviors.behaviorOf(spec),
       longestMatchMs: world.oneOf([20_000, 60_000, 400_000]) ?? 60_000,
-      onCreate: (spec) => {
+      onCreate: (host, spec) => {
         this.invariants.instanceCreated(spec)
-        return this.#behaviors.refusal(spec)
+        const answered = this.invariants.createCalled(host, spec)
+        return { refusal: this.#behaviors.refusal(spec), hangs: this.#behaviors.createHangs(spec.build.name), answered }
       },
-      heartbeat: (instance, heartbeat) => this.#heartbeat(instance, heartbeat),
-      onSession: (instance, sessionID) => this.invariants.sessions.receivedByGame(instance, sessionID),
-      onTerminate: (instance) => this.invariants.sessions.terminating(instance),
+      heartbeat: (instance, heartbeat, later) => this.#heartbeat(instance, heartbeat, later),
+      onSession: (instance, sessionID) => this.invariants.gameReceivedSession(instance, sessionID),
+      onSignal: (instance, host) => this.invariants.instanceSignalled(instance, host),
+      onKill: (instance) => this.invariants.gracePeriods.killed(instance),
     })
     this.hosts = new HostPool(world, () => this, {
       createFleet,
@@ -149,13 +160,14 @@ export class SimulationRun implements SimulationContext {
   /** Reports every store change to the invariants. Half of the watched stores have a garbage collector, like a cluster's. */
   #storeListener(watched: boolean): StoreListener {
     const { world } = this
-    const { records } = this.invariants
+    const { confirmations, gracePeriods, records, serverData } = this.invariants
     const collector = watched && world.chance(0.5) ? new GarbageCollector(world, () => this) : undefined
     return {
       buildWritten: (before, after) => {
         const { name, crashes, spec } = after
         world.fingerprint.add(name, crashes, spec.buildID, spec.standingBy, spec.max)
         records.buildWritten(before, after)
+        gracePeriods.buildWritten(after)
       },
       buildRemoved(before) {
         records.buildRemoved(before)
@@ -169,24 +181,50 @@ export class SimulationRun implements SimulationContext {
       },
       serverRemoved(before, external) {
         records.serverRemoved(before, external)
+        serverData.removed(before)
+        if (external) confirmations.recordDeleted(before)
         collector?.serverRemoved(before)
       },
     }
   }
 
-  #heartbeat(instance: ModelInstance, heartbeat: Heartbeat): HeartbeatAnswer | undefined {
+  #heartbeat(
+    instance: ModelInstance,
+    heartbeat: Heartbeat,
+    later?: (answer: HeartbeatAnswer) => void,
+  ): HeartbeatAnswer | undefined {
     const { world } = this
     if (world.fault('heartbeat: lost', 0.005)) return undefined
     const host = this.hosts.pickResponsive()
     const answer = host?.fleet?.heartbeat(instance.spec.sdk.sessionHostId, heartbeat)
-    if (host && host === this.lease.leader) instance.lastHeartbeat = { by: host, at: world.elapsedMs }
+    if (host && answer && !answer.isElsewhere) {
+      this.invariants.unheardServers.heartbeatReceived(host, instance.spec.uid)
+      if (host === this.lease.leader) instance.lastHeartbeat = { by: host, at: world.elapsedMs }
+    }
+    if (host && answer) this.invariants.heartbeatAnswered(host, instance, answer)
     if (answer?.operation === 'Terminate') this.invariants.gameTerminated(instance)
+    const isWaiting = heartbeat.state === 'StandingBy' && answer?.operation === 'Continue' && !answer.sessionConfig
+    if (later && isWaiting && host?.fleet) this.#hold(host.fleet, instance, later)
     return answer
+  }
+
+  /** Lets the fleet hold its answer, as the agent does for the Node SDK. */
+  #hold(fleet: Fleet, instance: ModelInstance, later: (answer: HeartbeatAnswer) => void): void {
+    const { world } = this
+    fleet.holdHeartbeat(instance.spec.sdk.sessionHostId, {
+      waitMs: simulationLimits.heartbeatIntervalMs,
+      answer: (answer) => {
+        if (answer.operation === 'Terminate') this.invariants.gameTerminated(instance)
+        else if (world.fault('heartbeat: held answer lost', 0.05)) return
+        world.after(world.between(0, 5), () => later(answer))
+      },
+    })
   }
 
   #leaderElected(): void {
     this.unrunnable?.createRate.leaderElected()
     this.invariants.leaderElected()
+    retryAfterFailover(this)
   }
 
   #eventEmitted(host: Host, event: FleetEvent): void {

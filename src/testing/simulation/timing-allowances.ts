@@ -18,17 +18,19 @@ export interface TimingAllowances {
   readonly rolloutMs: number
 }
 
-/** `isCalm`: whether few faults are injected. */
-export function timingAllowances(limits: FleetLimits, isCalm: boolean): TimingAllowances {
-  const { firstHeartbeatMs, backoffMaxMs, backoffResetMs, resyncIntervalMs } = limits
+/** `isCalm`: whether few faults are injected. `startsHang`: whether starts may hang. */
+export function timingAllowances(limits: FleetLimits, isCalm: boolean, startsHang: boolean): TimingAllowances {
+  const { firstHeartbeatMs, backoffMaxMs, backoffResetMs, resyncIntervalMs, lateStartMs } = limits
+  // Servers whose start hangs are late at the latest after 16 times the limit.
+  const lateMs = startsHang ? 17 * lateStartMs : 0
   const extraMs = beyondDefaults(limits)
   return {
     livenessMs: (isCalm ? 5 : 12) * minuteMs + extraMs,
     editMs: (isCalm ? 2 : 6) * resyncIntervalMs + minuteMs / 4,
-    settlingMs: 2 * minuteMs + firstHeartbeatMs + backoffMaxMs + resyncIntervalMs + extraMs,
-    resizedMs: 2 * minuteMs + firstHeartbeatMs + 2 * resyncIntervalMs,
-    notResizedMs: minuteMs + resyncIntervalMs,
-    rolloutMs: 4 * (backoffResetMs + minuteMs),
+    settlingMs: lateMs + 2 * minuteMs + firstHeartbeatMs + backoffMaxMs + resyncIntervalMs + extraMs,
+    resizedMs: lateMs + 2 * minuteMs + firstHeartbeatMs + 2 * resyncIntervalMs,
+    notResizedMs: lateMs + minuteMs + resyncIntervalMs,
+    rolloutMs: lateMs + 4 * (backoffResetMs + minuteMs),
   }
 }
 

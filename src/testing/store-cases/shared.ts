@@ -1,9 +1,9 @@
 /** Store scenarios: two hosts share a store, read each other's writes and watch them. */
 import assert from 'node:assert/strict'
-import type { CollectionListener, Store, Versioned } from '../../contracts/store.js'
+import type { Collection, CollectionListener, Store, Versioned } from '../../contracts/store.js'
 import { type Build, keyOf, type Ref, type Server } from '../../rules/model/resources.js'
 import { completeServer, minimalBuild, minimalServer } from '../records.js'
-import { rejects } from './scenario.js'
+import { range, rejects } from './scenario.js'
 
 export interface SharedScenario {
   readonly name: string
@@ -54,6 +54,18 @@ export function sharedScenarios(namespace: string): readonly SharedScenario[] {
       },
     },
     {
+      name: 'a watch reports no version of a record that is older than one that a call has returned',
+      async run(store, other) {
+        const watch = watched(store, namespace)
+        await Promise.all([watch.builds.listed, watch.servers.listed])
+        const buildAt = (n: number) => ({ ...minimalBuild(ref), crashes: n })
+        await writeInTurn([store.builds, other.builds], watch.builds, buildAt, ({ crashes }) => crashes)
+        const serverAt = (n: number) => ({ ...minimalServer(ref), node: String(n) })
+        await writeInTurn([store.servers, other.servers], watch.servers, serverAt, ({ node }) => Number(node))
+        watch.stop()
+      },
+    },
+    {
       name: 'a stopped watch reports nothing; another watch of the same store continues',
       async run(store, other) {
         const [stopped, active] = [watched(store, namespace), watched(store, namespace)]
@@ -85,12 +97,39 @@ export function sharedScenarios(namespace: string): readonly SharedScenario[] {
   ]
 }
 
+/**
+ * Writes versions 0 to 20 of a record, alternating between two hosts. The first of them watches it, and must not be sent a
+ * version that is older than its own latest write.
+ */
+async function writeInTurn<T extends Ref>(
+  [own, other]: readonly [Collection<T>, Collection<T>],
+  watch: Recorder<T>,
+  recordAt: (version: number) => T,
+  versionOf: (record: T) => number,
+): Promise<void> {
+  let latest = 0
+  const stale: string[] = []
+  watch.onChanged(({ record }) => {
+    if (versionOf(record) < latest) stale.push(`version ${versionOf(record)} after ${latest}`)
+  })
+  let revision = await own.create(recordAt(0))
+  for (const version of range(20).map((n) => n + 1)) {
+    const isOwn = version % 2 === 1
+    revision = await (isOwn ? own : other).update(recordAt(version), revision)
+    if (isOwn) latest = version
+  }
+  await watch.reported({ record: recordAt(20), revision })
+  assert.deepStrictEqual(stale, [])
+}
+
 function watched(store: Store, namespace: string) {
   assert.ok(store.watch, 'the store has no watch')
   const [builds, servers] = [recorder<Build>(namespace), recorder<Server>(namespace)]
   const stop = store.watch({ builds: builds.listener, servers: servers.listener })
   return { builds, servers, stop }
 }
+
+type Recorder<T extends Ref> = ReturnType<typeof recorder<T>>
 
 /** Records the events for one collection in one namespace. Its waits have no timeout of their own. */
 function recorder<T extends Ref>(namespace: string) {
@@ -99,6 +138,7 @@ function recorder<T extends Ref>(namespace: string) {
   const waiting = new Set<() => void>()
   let resolveListed: (all: readonly Versioned<T>[]) => void
   const listed = new Promise<readonly Versioned<T>[]>((resolve) => (resolveListed = resolve))
+  let notify: (found: Versioned<T>) => void = () => {}
   const checkAll = () => waiting.forEach((check) => check())
   const listener: CollectionListener<T> = {
     listed(all, within) {
@@ -109,6 +149,7 @@ function recorder<T extends Ref>(namespace: string) {
     },
     changed(found) {
       self.changes++
+      notify(found)
       seen.set(keyOf(found.record), found)
       checkAll()
     },
@@ -135,6 +176,7 @@ function recorder<T extends Ref>(namespace: string) {
       await until(() => seen.get(keyOf(found.record))?.revision === found.revision)
       assert.deepStrictEqual(seen.get(keyOf(found.record)), found)
     },
+    onChanged: (call: (found: Versioned<T>) => void) => void (notify = call),
     reportedGone: (ref: Ref) => until(() => gone.has(keyOf(ref))),
   }
   return self

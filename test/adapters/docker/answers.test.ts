@@ -1,11 +1,11 @@
-/** Engine responses that are rare in reality, from a fake client. */
+/** Rare engine responses, from a fake client. */
 import { Readable } from 'node:stream'
 import { afterEach, expect, it } from 'vitest'
-import { endpointOf } from '../../../adapters/docker/client.js'
-import { Containers } from '../../../adapters/docker/containers.js'
-import { EngineApi } from '../../../adapters/docker/engine-api.js'
+import { endpointOf } from '../../../adapters/docker/engine/client.js'
+import { Containers } from '../../../adapters/docker/containers/containers.js'
+import { EngineApi } from '../../../adapters/docker/engine/engine-api.js'
 import { dockerBackend, type DockerBackendOptions } from '../../../adapters/docker/index.js'
-import { containerLogs } from '../../../adapters/docker/logs.js'
+import { containerLogs } from '../../../adapters/docker/containers/logs.js'
 import { systemClock } from '../../../src/contracts/clock.js'
 import { silentLogger } from '../../../src/contracts/logger.js'
 import { Creations } from '../../../adapters/shared/creations.js'

@@ -1,11 +1,14 @@
 /** The configuration and exits of containers, their ports and logs, and isolation from other containers. */
-import { createServer } from 'node:net'
+import { createSocket } from 'node:dgram'
 import { once } from 'node:events'
+import { createServer } from 'node:net'
 import { afterEach, expect, it, vi } from 'vitest'
 import { dockerBackend } from '../../../adapters/docker/index.js'
+import { maxLineBytes } from '../../../adapters/shared/line-splitter.js'
 import type { Backend, Instance, InstanceSpec } from '../../../src/contracts/backend.js'
 import { describeOnEngine } from './describe-on-engine.js'
-import { baseImage, docker } from './engine.js'
+import { baseImage, docker, engineSocket } from './engine.js'
+import { proxyTo } from './proxy.js'
 import {
   cleanUp,
   containerOf,
@@ -154,7 +157,7 @@ describeOnEngine('a container', () => {
     const [wanted, unwanted] = [specOf('sleep 600', { ports: [7777] }), specOf('sleep 600', { ports: [7777] })] as const
     for (const spec of [wanted, unwanted]) await first.create(spec)
     for (const spec of [wanted, unwanted]) {
-      // As left by a host that is killed between create and start.
+      // As left behind by a host that was killed between create and start.
       const container = await (await containerOf(fleet, spec)).inspect()
       const { Image, Labels } = container.Config
       await docker.getContainer(container.Id).remove({ force: true })
@@ -225,6 +228,26 @@ describeOnEngine('public ports', () => {
       message: expect.stringContaining('2 held by other servers of this fleet, 2 by other programs'),
     })
     expect(await containersOf(backend.fleet)).toHaveLength(1)
+  })
+
+  it('held by another program, even only for UDP, are avoided for a minute', async () => {
+    const portRange = nextRange(2)
+    const program = createSocket('udp4').bind(portRange.first, '0.0.0.0')
+    await once(program, 'listening')
+    onCleanUp(() => void program.close())
+    const proxy = await proxyTo(engineSocket)
+    onCleanUp(() => proxy.close())
+    const backend = await open({ portRange }, proxy.docker)
+    const ports: number[] = []
+    for (let servers = 0; servers < 3; servers++) {
+      const spec = specOf('sleep 600', { ports: [7777] })
+      const instance = await backend.create(spec)
+      ports.push(...instance.ports.map((port) => port.public))
+      await backend.destroy(spec.ref, spec.uid, { graceMs: 0 })
+    }
+    expect(ports).toEqual([portRange.last, portRange.last, portRange.last])
+    const created = proxy.requests().filter((request) => request.includes('/containers/create'))
+    expect(created).toHaveLength(ports.length + 1)
   })
 })
 
@@ -309,6 +332,32 @@ describeOnEngine('the log of a container', () => {
     expect((await read({})).at(-1)).toBe('late')
     await backend.destroy(spec.ref, spec.uid, { graceMs: 0 })
     await expect(read({})).rejects.toMatchObject({ code: 'not-found' })
+  })
+
+  it('has at most as many last lines as asked for, also if the last one has no newline', async () => {
+    const backend = await open()
+    const spec = specOf(`printf 'one\ntwo\nthree'`)
+    await backend.create(spec)
+    const read = (options: object) => linesOf(backend.logs?.(spec.ref, options) ?? noLogs())
+    await vi.waitFor(async () => expect(await read({})).toEqual(['one', 'two', 'three']), waitOptions)
+    expect(await read({ tail: 0 })).toEqual([])
+    expect(await read({ tail: 1 })).toEqual(['three'])
+    expect(await read({ tail: 2 })).toEqual(['two', 'three'])
+  })
+
+  it('is yielded in pieces of a bounded length if it is one very long line', async () => {
+    const backend = await open()
+    const bytes = 3 * 1024 * 1024
+    const spec = specOf(`node -e 'process.stdout.write("x".repeat(${bytes}) + String.fromCharCode(10) + "end")'`)
+    await backend.create(spec)
+    const read = (options: object) => linesOf(backend.logs?.(spec.ref, options) ?? noLogs())
+    await vi.waitFor(async () => expect((await read({ tail: 1 })).at(-1)).toBe('end'), waitOptions)
+    for (const options of [{}, { follow: true }]) {
+      const lines = await read(options)
+      expect(lines.at(-1)).toBe('end')
+      expect(lines.slice(0, -1).join('')).toBe('x'.repeat(bytes))
+      expect(Math.max(...lines.map(({ length }) => length))).toBeLessThanOrEqual(maxLineBytes)
+    }
   })
 
   it('is unsupported when the log driver keeps no logs', async () => {

@@ -6,6 +6,7 @@ import { dockerBackend } from 'gamekeeper/docker'
 import { backendConformance, type ConformanceProgram } from 'gamekeeper/testing'
 import { expect, it } from 'vitest'
 import type { Backend } from '../../../src/contracts/backend.js'
+import type { Ref } from '../../../src/rules/model/resources.js'
 import { describeOnEngine } from './describe-on-engine.js'
 import { baseImage, docker } from './engine.js'
 import { containersOf, newFleetName, nextRange } from './support.js'
@@ -17,11 +18,15 @@ describeOnEngine('the Docker backend', () => {
     'exits-0': sh('exit 0'),
     'exits-3': sh('exit 3'),
     'exits-5-late': sh('sleep 1; exit 5'),
-    'ignores-terminate': sh(`trap '' TERM; echo up; while :; do sleep 1; done`),
+    'ignores-terminate': sh(`trap 'echo signalled' TERM; echo up; while :; do sleep 0.1; done`),
     'no-such-command': ['/no/such/command'],
   }
   for (const init of [true, false]) {
     let backend: Backend
+    const logged = async (ref: Ref, text: string) => {
+      for await (const line of backend.logs?.(ref, { follow: true }) ?? []) if (line === text) return
+      throw new Error(`${ref.name} ended without writing ${text}`)
+    }
     const cases = backendConformance({
       graceMs: 1_000,
       timeoutMs: 60_000,
@@ -37,9 +42,8 @@ describeOnEngine('the Docker backend', () => {
           ],
         },
       }),
-      async programUp({ ref }) {
-        for await (const line of backend.logs?.(ref, { follow: true }) ?? []) if (line === 'up') return
-      },
+      programUp: ({ ref }) => logged(ref, 'up'),
+      programSignalled: ({ ref }) => logged(ref, 'signalled'),
       async open({ publicPorts = 100 }) {
         const directory = await mkdtemp(join(tmpdir(), 'gamekeeper-conformance-'))
         const fleet = newFleetName()

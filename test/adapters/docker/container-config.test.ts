@@ -1,10 +1,10 @@
 /** Parsing of templates, options, image names and engine streams, without an engine. */
 import { describe, expect, it } from 'vitest'
-import { readImageName } from '../../../adapters/docker/image-name.js'
-import { framesOf, linesOf } from '../../../adapters/docker/streams.js'
+import { readImageName } from '../../../adapters/docker/images/image-name.js'
+import { framesOf, linesOf } from '../../../adapters/docker/engine/streams.js'
 import { resolveDockerOptions, type DockerBackendOptions } from '../../../adapters/docker/options.js'
-import { quantityOf } from '../../../adapters/docker/quantity.js'
-import { checkForDocker, containerConfig } from '../../../adapters/docker/container-config.js'
+import { quantityOf } from '../../../adapters/shared/quantity.js'
+import { checkForDocker, containerConfig } from '../../../adapters/docker/config/container-config.js'
 import { Readable } from 'node:stream'
 import { specOf } from './support.js'
 
@@ -16,7 +16,7 @@ function bodyOf(container: object, options: DockerBackendOptions = {}, heartbeat
   ]
   return containerConfig({
     spec,
-    identity: { ref: spec.ref, uid: spec.uid, address: '203.0.113.7', ports },
+    identity: { ref: spec.ref, uid: spec.uid, address: '203.0.113.7', instanceNumber: 2, ports },
     fleet: 'f1',
     engine: { node: 'box', logDriver: 'json-file' },
     options: resolveDockerOptions({ ...options, docker: { modem: { dial() {} } } }),
@@ -140,7 +140,7 @@ describe('checkForDocker', () => {
 
 describe('options', () => {
   it.each<[DockerBackendOptions & Record<string, unknown>, string]>([
-    [{ port: 1 }, 'dockerBackend: unknown option port; known options: docker, directory'],
+    [{ port: 1 }, 'dockerBackend: unknown option port; did you mean portRange?'],
     [{ fleet: 'Red Team' }, 'dockerBackend: fleet must be at most 40 lower-case letters'],
     [{ portRange: '2-1' }, 'dockerBackend: portRange must be'],
     [{ networks: ['host'] }, 'dockerBackend: networks must be networks that can publish ports, but is "host"'],

@@ -1,5 +1,5 @@
 /**
- * Tests that need a Docker engine. Without one, a test in their place reports that they are left out; with
+ * Tests that need a Docker engine. Without one, a placeholder test reports that they were left out; with
  * REQUIRE_ENGINES=docker that test fails.
  */
 import { access } from 'node:fs/promises'
@@ -7,7 +7,7 @@ import { describe, expect, it } from 'vitest'
 import { messageOf } from '../../../src/contracts/errors.js'
 import { docker } from './engine.js'
 
-type Describe = (what: string, define: () => void) => void
+export type Describe = (what: string, define: () => void) => void
 
 const silence = await askEngine()
 
@@ -21,7 +21,7 @@ const lacking = await whatIsLacking()
 export const describeOnOwnEngine: Describe =
   lacking === undefined ? describeOnEngine : leaveOut(`no engine can be started here: ${lacking}`)
 
-function leaveOut(why: string): Describe {
+export function leaveOut(why: string): Describe {
   return (what) =>
     it(`LEFT OUT, ${why}: ${what}`, () => {
       console.warn(`left out: ${what} (${why})`)

@@ -130,9 +130,11 @@ describeOnCluster('the Kubernetes backend on a real cluster', () => {
       await inPhase(backend, spec, 'running')
       await backend.protect(spec.ref, spec.uid)
       await backend.protect(spec.ref, 'another')
-      const { metadata } = JSON.parse(await kubectl('get', 'pod', '-n', space, spec.ref.name, '-o', 'json'))
-      expect(metadata.annotations).toMatchObject({ 'cluster-autoscaler.kubernetes.io/safe-to-evict': 'false' })
-      expect(metadata.labels).toMatchObject({ [`${backend.apiGroup}/active`]: 'true' })
+      await vi.waitFor(async () => {
+        const { metadata } = JSON.parse(await kubectl('get', 'pod', '-n', space, spec.ref.name, '-o', 'json'))
+        expect(metadata.annotations).toMatchObject({ 'cluster-autoscaler.kubernetes.io/safe-to-evict': 'false' })
+        expect(metadata.labels).toMatchObject({ [`${backend.apiGroup}/active`]: 'true' })
+      }, waitOptions)
       await backend.protect({ namespace: space, name: 'missing' }, 'another')
     })
 
@@ -269,6 +271,8 @@ describeOnCluster('the Kubernetes backend on a real cluster', () => {
           secret: 'never-written',
           owner: undefined,
           scheduling: 'packed',
+          platform: {},
+          refusingNodes: [],
         },
       })
       await api.request({ what: 'make a pod', method: 'POST', path: `/api/v1/namespaces/${space}/pods`, body })
@@ -295,7 +299,7 @@ describeOnCluster('the Kubernetes backend on a real cluster', () => {
     })
 
     it('in use on the only suitable node keep the pod waiting', async () => {
-      // By its labels this node accepts the pod, so the fleet considers the ports free.
+      // The node's labels match the pod, so the fleet considers the ports free.
       const node = `ghost-${newGroup().split('.')[0]}`
       const body = ghostNode(node)
       await api.request({ what: 'make a node', method: 'POST', path: '/api/v1/nodes', body })

@@ -2,6 +2,7 @@
 import { kubernetesBackend } from 'gamekeeper/kubernetes'
 import { backendConformance, type ConformanceProgram } from 'gamekeeper/testing'
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
+import type { Ref } from '../../../src/rules/model/resources.js'
 import { clusterApi, kubectl, makeNamespace, removeNamespace } from './support/cluster.js'
 import { describeOnCluster } from './support/describe-on-cluster.js'
 import { baseImage, newGroup, nextRange } from './support/support.js'
@@ -29,8 +30,12 @@ describeOnCluster('the Kubernetes backend', () => {
     'exits-0': sh('exit 0'),
     'exits-3': sh('exit 3'),
     'exits-5-late': sh('sleep 1; exit 5'),
-    'ignores-terminate': sh(`trap '' TERM; echo up; while :; do sleep 1; done`),
+    'ignores-terminate': sh(`trap 'echo signalled' TERM; echo up; while :; do sleep 0.1; done`),
     'no-such-command': ['/no/such/command'],
+  }
+  const logged = async ({ namespace, name }: Ref, text: string) => {
+    const log = () => kubectl('logs', '-n', namespace, name)
+    await vi.waitFor(async () => expect(await log()).toContain(text), { timeout: 60_000, interval: 200 })
   }
   const cases = backendConformance({
     graceMs: 1_000,
@@ -42,10 +47,8 @@ describeOnCluster('the Kubernetes backend', () => {
         containers: [{ name: 'game', image: baseImage, imagePullPolicy: 'Never', command: commands[program] }],
       },
     }),
-    async programUp({ ref }) {
-      const log = () => kubectl('logs', '-n', ref.namespace, ref.name)
-      await vi.waitFor(async () => expect(await log()).toContain('up'), { timeout: 60_000, interval: 200 })
-    },
+    programUp: ({ ref }) => logged(ref, 'up'),
+    programSignalled: ({ ref }) => logged(ref, 'signalled'),
     async open({ publicPorts = 100 }) {
       const apiGroup = newGroup()
       const portRange = nextRange(publicPorts)

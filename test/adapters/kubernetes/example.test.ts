@@ -1,18 +1,18 @@
-/** Follows examples/kubernetes: one command starts a fleet that allocates servers. */
-import { execFile } from 'node:child_process'
+/** Follows examples/kubernetes: one command starts a fleet, another a build, and the fleet allocates servers. */
 import { randomUUID } from 'node:crypto'
-import { readFile, rm, mkdtemp, writeFile } from 'node:fs/promises'
+import { cp, mkdir, readFile, rm, mkdtemp, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
-import { promisify } from 'node:util'
+import { join, relative } from 'node:path'
 import type { Allocation, GameServer } from 'gamekeeper'
 import { afterAll, beforeAll, expect, it, vi } from 'vitest'
+import { parseAllDocuments } from 'yaml'
+import { blocks, fileOf } from '../../package/pages.js'
 import { root } from '../../package/sources.js'
 import { clusterApi, kubectl, makeNamespace, namespaceName, removeNamespace } from './support/cluster.js'
 import { describeOnCluster } from './support/describe-on-cluster.js'
+import { makeExampleImages } from './support/example-images.js'
 import { sayTcp, sayUdp } from './support/support.js'
 
-const run = promisify(execFile)
 const waitOptions = { timeout: 180_000, interval: 500 }
 const at = (path: string) => join(root, path)
 
@@ -23,12 +23,7 @@ describeOnCluster('examples/kubernetes', () => {
   let folder = ''
 
   beforeAll(async () => {
-    await run(process.execPath, [at('.scripts/build.mjs'), '--js'])
-    await run(process.execPath, [at('.scripts/bundle.mjs')])
-    const build = (dockerfile: string, tag: string) =>
-      run('docker', ['build', '-q', '-f', dockerfile, '-t', tag, '.'], { cwd: root })
-    await build('examples/server/Dockerfile', 'gamekeeper')
-    await build('examples/game-server/Dockerfile', 'gamekeeper-example')
+    await makeExampleImages()
     games = await makeNamespace(api)
     // Unchanged except for names that must be unique on the cluster.
     const text = (await readFile(at('examples/kubernetes/gamekeeper.yaml'), 'utf8'))
@@ -39,7 +34,12 @@ describeOnCluster('examples/kubernetes', () => {
       .replaceAll('value: default }', `value: ${games} }`)
       .replaceAll('value: 10000-12000', 'value: 25800-25899')
     folder = await mkdtemp(join(tmpdir(), 'gamekeeper-example-'))
+    for (const file of ['kustomization.yaml', 'crds.yaml']) {
+      await cp(at(`examples/kubernetes/${file}`), join(folder, file))
+    }
     await writeFile(join(folder, 'gamekeeper.yaml'), text)
+    const build = await readFile(at('examples/kubernetes/more/arena.yaml'), 'utf8')
+    await writeFile(join(folder, 'arena.yaml'), build.replace('namespace: default', `namespace: ${games}`))
   }, 280_000)
   afterAll(async () => {
     // The host would create these again, so they are deleted after it.
@@ -53,11 +53,29 @@ describeOnCluster('examples/kubernetes', () => {
     await rm(folder, { recursive: true })
   })
 
+  it('is a base for the overlay on the page', async () => {
+    const overlay = join(folder, 'overlay')
+    await mkdir(overlay)
+    for (const text of blocks('docs/guides/kubernetes.md', 'yaml')) {
+      // The base may be anywhere.
+      if (fileOf(text) !== '')
+        await writeFile(join(overlay, fileOf(text)), text.replace('../gamekeeper', relative(overlay, root)))
+    }
+    const text = await kubectl('kustomize', overlay)
+    const documents = parseAllDocuments(text).map((document) => document.toJS())
+    const { spec } = documents.find(({ kind }) => kind === 'Deployment')
+    const [{ image, env }] = spec.template.spec.containers
+    expect([spec.replicas, image]).toEqual([3, 'registry.example/gamekeeper:0.1.0'])
+    expect(env).toContainEqual({ name: 'PORT_RANGE', value: '7000-7999' })
+    expect(env).toContainEqual({ name: 'HEALTH_PORT', value: '8080' })
+  })
+
   it(
     'starts with one command, and allocates a server that is reachable over TCP and UDP',
     { timeout: 300_000 },
     async () => {
-      await kubectl('apply', '-f', at('adapters/kubernetes/crds.yaml'), '-f', folder)
+      await kubectl('apply', '-k', folder)
+      await kubectl('apply', '-f', join(folder, 'arena.yaml'))
       await vi.waitFor(async () => {
         expect(await kubectl('get', 'gsb', '-n', games, '--no-headers')).toMatch(/^arena +2\/2 +0 +0 +Healthy/)
       }, waitOptions)
@@ -77,9 +95,14 @@ describeOnCluster('examples/kubernetes', () => {
       const sessionID = randomUUID()
       const body = JSON.stringify({ buildID, sessionID, sessionCookie: 'map=dust', initialPlayers: ['amie'] })
       const allocate = async (): Promise<Allocation> => {
-        const answer = await fetch(`http://${service}:5000/api/v1/allocate?wait=30`, { method: 'POST', body })
-        if (answer.status !== 200) throw new Error(await answer.text())
-        return JSON.parse(await answer.text())
+        // The address of a deleted pod may accept packets and never answer.
+        const signal = AbortSignal.timeout(40_000)
+        const answer = await fetch(`http://${service}:5000/api/v1/allocate?wait=30`, { method: 'POST', body, signal })
+        const text = await answer.text()
+        if (answer.status !== 200) {
+          throw new Error(`${answer.status} ${JSON.stringify(Object.fromEntries(answer.headers))} ${text}`)
+        }
+        return JSON.parse(text)
       }
       const allocation = await allocate()
       expect(await allocate()).toEqual(allocation)

@@ -4,19 +4,26 @@ import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { createFleet } from 'gamekeeper'
 import { kubernetesBackend } from 'gamekeeper/kubernetes'
-import { afterAll, beforeAll, expect, it, onTestFinished } from 'vitest'
+import { expect, it, onTestFinished } from 'vitest'
 import { parseAllDocuments } from 'yaml'
 import { defaultKubeConfig } from '../../../adapters/kubernetes/client/kube-config.js'
 import { root } from '../../package/sources.js'
 import { until } from '../../e2e/until.js'
-import { clusterApi, kubectlWith, makeNamespace, removeNamespace } from './support/cluster.js'
+import { kubectlWith } from './support/cluster.js'
 import { countingProxy } from './support/counting-proxy.js'
-import { installDefinitions } from './support/definitions.js'
 import { describeOnCluster } from './support/describe-on-cluster.js'
+import { ownNamespace } from './support/own-namespace.js'
 import { hollowBuild, hollowPod } from './support/scale-fleet.js'
 
-/** Permissions used only after failures, such as conflicts and writes whose response was lost. */
-const inTrouble = ['get gameserverbuilds', 'get gameserverdetails', 'get gameservers', 'get pods', 'patch gameservers']
+/**
+ * Permissions used only by hosts that do not lead, and after failures, such as conflicts, writes whose response was lost and pods that
+ * do not start.
+ */
+const inTrouble = [
+  'watch leases',
+  ...['get gameserverbuilds', 'get gameserverdetails', 'get gameservers', 'get pods', 'patch gameservers'],
+  'list events',
+]
 
 interface Rule {
   readonly resources: readonly string[]
@@ -24,22 +31,13 @@ interface Rule {
 }
 
 describeOnCluster('the permissions in examples/kubernetes', () => {
-  const api = clusterApi()
-  let space = ''
-  beforeAll(async () => {
-    await installDefinitions()
-    space = await makeNamespace(api)
-  }, 60_000)
-  afterAll(async () => {
-    await removeNamespace(api, space)
-    api.close()
-  })
+  const space = ownNamespace()
 
   it('are exactly those that a fleet uses over its lifetime', { timeout: 240_000 }, async () => {
     const proxy = await countingProxy(defaultKubeConfig())
     onTestFinished(() => proxy.close())
     await kubectlWith(
-      JSON.stringify({ apiVersion: 'v1', kind: 'Pod', ...hollowPod({ namespace: space, name: 'host' }, 21_990) }),
+      JSON.stringify({ apiVersion: 'v1', kind: 'Pod', ...hollowPod({ namespace: space(), name: 'host' }, 21_990) }),
       'apply',
       '-f',
       '-',
@@ -47,7 +45,7 @@ describeOnCluster('the permissions in examples/kubernetes', () => {
     const ids = new Map<string, string>()
     const backend = kubernetesBackend({
       kubeConfig: proxy.config,
-      namespaces: [space],
+      namespaces: [space()],
       portRange: '21991-21999',
       pod: 'host',
     })
@@ -60,12 +58,12 @@ describeOnCluster('the permissions in examples/kubernetes', () => {
     onTestFinished(() => fleet.close())
     const beat = (name: string, players: readonly string[]) =>
       fleet.heartbeat(ids.get(name) ?? '', { state: 'StandingBy', health: 'Healthy', players: [...players] })
-    await fleet.builds.create(hollowBuild(space, 2))
-    const ref = { namespace: space, name: 'arena' }
+    await fleet.builds.create(hollowBuild(space(), 2))
+    const ref = { namespace: space(), name: 'arena' }
     const sessionID = randomUUID()
     const { SessionID } = await until('one of them is allocated', () => {
       for (const name of ids.keys()) beat(name, [])
-      return fleet.allocate({ buildID: `id-of-${space}`, sessionID })
+      return fleet.allocate({ buildID: `id-of-${space()}`, sessionID })
     })
     const servers = await fleet.servers.list()
     const active = servers.find(({ status }) => status.sessionID === SessionID)
@@ -81,11 +79,11 @@ describeOnCluster('the permissions in examples/kubernetes', () => {
       )
     }
     // Hollow nodes have no logs; only the request matters.
-    await expect(fleet.servers.logs({ namespace: space, name }).next()).rejects.toThrow('failed to read the log')
+    await expect(fleet.servers.logs({ namespace: space(), name }).next()).rejects.toThrow('failed to read the log')
     await fleet.builds.patch(ref, { standingBy: 1, max: 3 })
     // When the build is deleted, the cluster's garbage collector may delete the pods before the host does.
     await until('the host has deleted a pod', () => proxy.requests.some((call) => rightFor(call) === 'delete pods'))
-    await fleet.servers.delete({ namespace: space, name })
+    await fleet.servers.delete({ namespace: space(), name })
     await fleet.builds.delete(ref)
     await until('all is gone', async () => (await fleet.servers.list()).length === 0)
 

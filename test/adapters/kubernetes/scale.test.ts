@@ -1,10 +1,10 @@
 /** A large fleet on hollow nodes starts completely and then makes few API calls. The benchmarks measure its speed. */
-import { afterAll, beforeAll, expect, it, onTestFinished, vi } from 'vitest'
+import { expect, it, onTestFinished, vi } from 'vitest'
 import { defaultKubeConfig } from '../../../adapters/kubernetes/client/kube-config.js'
-import { clusterApi, kubectl, makeNamespace, removeNamespace } from './support/cluster.js'
+import { kubectl } from './support/cluster.js'
 import { countingProxy } from './support/counting-proxy.js'
-import { installDefinitions } from './support/definitions.js'
 import { describeOnCluster } from './support/describe-on-cluster.js'
+import { ownNamespace } from './support/own-namespace.js'
 import { HollowGames, hollowBuild, freeHollowPods, removePods, standingBy } from './support/scale-fleet.js'
 
 const size = 400
@@ -14,17 +14,7 @@ const waitOptions = { timeout: 150_000, interval: 100 }
 const quietRequests = 8
 
 describeOnCluster('a fleet of 400 on hollow nodes', () => {
-  const api = clusterApi()
-  let space = ''
-  beforeAll(async () => {
-    await installDefinitions()
-    space = await makeNamespace(api)
-  }, 60_000)
-  afterAll(async () => {
-    await removePods(api, space)
-    await removeNamespace(api, space)
-    api.close()
-  }, 60_000)
+  const space = ownNamespace(removePods)
 
   it(
     'starts completely, and then makes no requests except watches and lease renewals',
@@ -40,32 +30,32 @@ describeOnCluster('a fleet of 400 on hollow nodes', () => {
       )
       const games = new HollowGames()
       onTestFinished(() => games.stop())
-      const first = await games.openFleet({ namespaces: [space], portRange })
+      const first = await games.openFleet({ namespaces: [space()], portRange })
       onTestFinished(() => first.close())
       const isUp = standingBy(first, size)
-      await first.builds.create(hollowBuild(space, size))
+      await first.builds.create(hollowBuild(space(), size))
       await isUp
       await first.close()
 
       // Another host, whose requests are recorded.
       const proxy = await countingProxy(defaultKubeConfig())
       onTestFinished(() => proxy.close())
-      const counted = { kubeConfig: proxy.config, namespaces: [space], portRange, leaseMs: 10_000 }
+      const counted = { kubeConfig: proxy.config, namespaces: [space()], portRange, leaseMs: 10_000 }
       const fleet = await games.openFleet(counted, { resyncIntervalMs: 2_000 })
       onTestFinished(() => fleet.close())
       await vi.waitFor(async () => {
-        const { status } = await fleet.builds.get({ namespace: space, name: 'arena' })
+        const { status } = await fleet.builds.get({ namespace: space(), name: 'arena' })
         expect(status).toMatchObject({ currentStandingBy: size, currentPending: 0, crashesCount: 0 })
         expect((await fleet.servers.list()).every((server) => server.status.health === 'Healthy')).toBe(true)
       }, waitOptions)
-      // Its start is over once these are its only requests.
+      // The fleet has finished starting once these are its only requests.
       await vi.waitFor(() => {
         const last = proxy.requests.filter((request) => !request.includes('watch=true')).slice(-quietRequests)
         expect(last.length).toBe(quietRequests)
         expect(last.filter((request) => !isLease(request))).toEqual([])
       }, waitOptions)
       expect((await fleet.servers.list()).filter(({ status }) => status.state === 'StandingBy')).toHaveLength(size)
-      // Nor do its nodes: they watch only the secrets that starting pods still wait for.
+      // Its nodes make few requests too: they watch only the secrets that starting pods still wait for.
       await vi.waitFor(async () => expect(await secretsWatched()).toBeLessThan(size / 10), waitOptions)
     },
   )
@@ -74,9 +64,11 @@ describeOnCluster('a fleet of 400 on hollow nodes', () => {
 /** Secret watches of all clients, as counted by the API server. */
 async function secretsWatched(): Promise<number> {
   const figures = await kubectl('get', '--raw', '/metrics')
-  const counted = /^apiserver_registered_watchers\{group="",kind="Secret",version="v1"\} (\d+)$/m.exec(figures)
-  if (!counted) throw new Error('the API server has no metric for watches of secrets')
-  return Number(counted[1])
+  // The name of the metric depends on the version.
+  const metric = /^apiserver_longrunning_(?:requests|gauge)\{.*resource="secrets".*verb="WATCH".*\} (\d+)$/gm
+  const counted = [...figures.matchAll(metric)].map(([, count]) => Number(count))
+  if (counted.length === 0) throw new Error('the API server has no metric for watches of secrets')
+  return counted.reduce((sum, count) => sum + count, 0)
 }
 
 function isLease(request: string): boolean {

@@ -43,11 +43,19 @@ describe('a fleet over the memory backend', () => {
       sessionId: sessionID,
       sessionCookie: 'blue',
       initialPlayers: ['amie'],
-      metadata: {},
     })
     expect(await server?.allocated).toBe(server?.session)
     expect(allocation.Ports).toBe(`7777:${server?.instance.ports[0]?.public}`)
     await expect.poll(() => readyOf(fleet)).toBe('2/2')
+  })
+
+  it('gives a server its session before an allocation with confirm resolves, without clock or script', async () => {
+    const backend = memoryBackend()
+    const fleet = await open({ backend, limits: { heartbeatIntervalMs: 30_000, silenceMs: 60_000 } })
+    await fleet.builds.create(arena)
+    await expect.poll(() => readyOf(fleet)).toBe('2/2')
+    await fleet.allocate({ buildID: 'arena-1', sessionID }, { confirm: true })
+    expect(backend.servers().filter(({ session }) => session?.sessionId === sessionID)).toHaveLength(1)
   })
 
   it('records connected players, and replaces a server whose match ends', async () => {

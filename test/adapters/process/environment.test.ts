@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { gameEnvironment } from '../../../adapters/process/environment.js'
+import { gameEnvironment } from '../../../adapters/process/run/environment.js'
 import { expandVariables } from '../../../src/rules/game/environment.js'
 import { gameContainerOf } from '../../../src/rules/validation/template.js'
 
@@ -41,10 +41,12 @@ function environmentOf(
       buildMetadata: {},
       buildID: 'b',
       node: 'n',
+      instanceNumber: 0,
+      platform: { titleId: '', region: '', fullyQualifiedDomainName: '' },
       ports: [],
       server: { namespace: 'default', name: 'arena' },
       publicAddress: '127.0.0.1',
-      folders: { logs: '/l', certificates: '/c', sharedContent: '/s' },
+      folders: { logs: '/l', dumps: '/l/d', certificates: '/c', sharedContent: '/s' },
     },
   })
 }

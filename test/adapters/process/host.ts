@@ -1,12 +1,12 @@
 /**
- * A host for tests to kill: `host DIRECTORY SPECS CONCURRENCY` opens a process backend and creates instances from the JSON specs.
+ * A host for tests to kill: `host DIRECTORY SPECS CONCURRENCY OPTIONS` opens a process backend and creates instances from the JSON specs.
  * Prints a line for each, then keeps running.
  */
 import { processBackend } from '../../../adapters/process/index.js'
 import type { InstanceSpec } from '../../../src/contracts/backend.js'
 
-const [directory = '', specs = '[]', atOnce = '1'] = process.argv.slice(2)
-const backend = processBackend({ directory })
+const [directory = '', specs = '[]', atOnce = '1', options = '{}'] = process.argv.slice(2)
+const backend = processBackend({ directory, ...JSON.parse(options) })
 const waiting: InstanceSpec[] = JSON.parse(specs)
 
 async function work(): Promise<void> {

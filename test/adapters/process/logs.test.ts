@@ -1,8 +1,11 @@
-import { readdirSync, readFileSync, statSync, utimesSync, writeFileSync } from 'node:fs'
+import { appendFileSync, readdirSync, readFileSync, statSync, utimesSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterEach, expect, test, vi } from 'vitest'
 import type { Backend, InstanceSpec, LogsOptions } from '../../../src/contracts/backend.js'
-import { trimToTail } from '../../../adapters/process/logs.js'
+import { type Clock, systemClock } from '../../../src/contracts/clock.js'
+import { trimToTail } from '../../../adapters/process/files/logs.js'
+import { readLog } from '../../../adapters/process/files/read-log.js'
+import { maxLineBytes } from '../../../adapters/shared/line-splitter.js'
 import { cleanUp, contentOf, exited, freshDirectory, gameOf, open, specOf, until } from './support.js'
 
 afterEach(cleanUp)
@@ -72,6 +75,64 @@ test('a log within its size limit is not changed', () => {
   expect(readFileSync(path, 'utf8')).toBe('short\n')
 })
 
+test('a log that is one very long line is read in pieces of a bounded length', async () => {
+  const backend = open(freshDirectory(), { logMaxBytes: 64 * 1024 * 1024 })
+  const bytes = 8 * 1024 * 1024
+  const spec = specOf(['sh', '-c', `head -c ${bytes} /dev/zero | tr '\\0' x; echo; echo end; printf 'no newline'`])
+  await backend.create(spec)
+  await exited(backend)
+  for (const options of [{}, { follow: true }]) {
+    const lines = await linesOf(backend, spec, options)
+    expect(lines.slice(-2)).toEqual(['end', 'no newline'])
+    expect(lines.slice(0, -2).join('')).toBe('x'.repeat(bytes))
+    expect(Math.max(...lines.map(({ length }) => length))).toBeLessThanOrEqual(maxLineBytes)
+  }
+  expect(await linesOf(backend, spec, { tail: 2 })).toEqual(['end', 'no newline'])
+  expect((await linesOf(backend, spec, { tail: 3 }))[0]).toMatch(/^x+$/)
+})
+
+test('a last line without a newline counts as one of the last lines', async () => {
+  const backend = open(freshDirectory())
+  const spec = specOf(['sh', '-c', `printf 'one\ntwo\nthree'`])
+  await backend.create(spec)
+  await exited(backend)
+  const read = (options: LogsOptions) => linesOf(backend, spec, options)
+  for (const follow of [false, true]) {
+    expect(await read({ follow, tail: 0 })).toEqual([])
+    expect(await read({ follow, tail: 1 })).toEqual(['three'])
+    expect(await read({ follow, tail: 2 })).toEqual(['two', 'three'])
+    expect(await read({ follow, tail: 9 })).toEqual(['one', 'two', 'three'])
+  }
+})
+
+test('a last line that is still being written is followed as a whole', async () => {
+  const path = join(freshDirectory(), 'game.log')
+  writeFileSync(path, 'one\ntw')
+  let isGrowing = true
+  const follow = (tail: number) => {
+    let lines: Promise<readonly string[]> = Promise.resolve([])
+    const waits = new Promise<void>((resolve) => {
+      // A follower waits once it has read what there is.
+      const after: Clock['after'] = (ms, fn) => {
+        resolve()
+        return systemClock.after(ms, fn)
+      }
+      const source = { path, server: 'arena-aaaaa', isGrowing: () => isGrowing, clock: { ...systemClock, after } }
+      lines = collected(readLog(source, { follow: true, tail }))
+    })
+    return { waits, lines }
+  }
+  const followers = [0, 1, 2].map(follow)
+  await Promise.all(followers.map(({ waits }) => waits))
+  appendFileSync(path, 'o\nthree\n')
+  isGrowing = false
+  expect(await Promise.all(followers.map(({ lines }) => lines))).toEqual([
+    ['two', 'three'],
+    ['two', 'three'],
+    ['one', 'two', 'three'],
+  ])
+})
+
 test('a log can be read completely, from its last lines, or followed until its game exits', async () => {
   const backend = open(freshDirectory())
   const go = join(freshDirectory(), 'go')
@@ -117,7 +178,11 @@ test('reading the log of an unknown server fails with not-found', async () => {
 })
 
 async function linesOf(backend: Backend, spec: InstanceSpec, options: LogsOptions): Promise<readonly string[]> {
+  return collected(backend.logs?.(spec.ref, options) ?? [])
+}
+
+async function collected(log: AsyncIterable<string> | readonly string[]): Promise<readonly string[]> {
   const lines: string[] = []
-  for await (const line of backend.logs?.(spec.ref, options) ?? []) lines.push(line)
+  for await (const line of log) lines.push(line)
   return lines
 }

@@ -1,8 +1,10 @@
 import { createSocket } from 'node:dgram'
 import { once } from 'node:events'
+import { writeFileSync } from 'node:fs'
 import { createServer } from 'node:net'
+import { dirname, join } from 'node:path'
 import { afterEach, expect, test } from 'vitest'
-import { cleanUp, freshDirectory, gameOf, onCleanUp, open, specOf } from './support.js'
+import { cleanUp, freshDirectory, gameOf, onCleanUp, open, specOf, until } from './support.js'
 
 afterEach(cleanUp)
 
@@ -42,6 +44,29 @@ test('ports in use by another program are skipped, whether TCP or UDP, on one ad
     message: expect.stringMatching(/18200-18204.*1 held by other servers of this fleet, 4 by other programs/),
   })
   expect(await backend.list()).toHaveLength(1)
+})
+
+test('a port that another program takes before the game opens it is not used for the next server', async () => {
+  const backend = open(freshDirectory(), { portRange: { first: 18_250, last: 18_251 } })
+  const go = join(freshDirectory(), 'go')
+  const game = gameOf(
+    `const fs = require('fs')
+    const check = () => fs.existsSync(${JSON.stringify(go)}) && require('net').createServer().listen(process.env.PORT_7777)
+    fs.watch(${JSON.stringify(dirname(go))}, check)
+    check()`,
+    { name: 'arena-a', ports: [7777] },
+  )
+  expect((await backend.create(game)).ports).toEqual([{ container: 7777, public: 18_250 }])
+  await holdTcp(18_250, '0.0.0.0')
+  writeFileSync(go, '')
+  const exited = await until('it exits', async () => (await backend.list()).find(({ phase }) => phase === 'exited'))
+  expect(exited).toMatchObject({ exitCode: 1 })
+  expect(exited.interrupted).toBeUndefined()
+  await backend.destroy(game.ref, game.uid, { graceMs: 0 })
+  for (const name of ['arena-b', 'arena-c']) {
+    expect((await backend.create(sleeper(name))).ports).toEqual([{ container: 7777, public: 18_251 }])
+    await backend.destroy(sleeper(name).ref, `uid-of-${name}`, { graceMs: 0 })
+  }
 })
 
 test('a port is released when its server is removed, and is reused as late as possible', async () => {

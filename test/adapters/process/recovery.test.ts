@@ -1,47 +1,16 @@
-import { type ChildProcess, spawn } from 'node:child_process'
+import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { closeSync, existsSync, mkdirSync, openSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterEach, expect, test } from 'vitest'
-import { cancelStart, startSupervisor } from '../../../adapters/process/supervisor.js'
-import type { InstanceSpec } from '../../../src/contracts/backend.js'
+import { cancelStart, startSupervisor } from '../../../adapters/process/run/supervisor.js'
 import { identityOf } from '../../../src/platform/process-identity.js'
+import { abandoned, edit, listening, recordOf, recordPath, startHost } from './hosts.js'
 import { cleanUp, contentOf, exited, freshDirectory, gameOf, idle, numberIn, onCleanUp } from './support.js'
 import { onlyInstance, open, runs, saysPid, specOf, until } from './support.js'
 
 afterEach(cleanUp)
-
-function startHost(directory: string, specs: readonly InstanceSpec[], atOnce = 1): ChildProcess {
-  const host = fileURLToPath(new URL('host.ts', import.meta.url))
-  const args = ['--import', 'tsx', host, directory, JSON.stringify(specs), String(atOnce)]
-  const child = spawn(process.execPath, args, { stdio: ['ignore', 'pipe', 'inherit'] })
-  onCleanUp(() => void child.kill('SIGKILL'))
-  return child
-}
-
-/** Creates one instance in a host that is then killed; returns the game's process id. */
-async function abandoned(directory: string, spec: InstanceSpec, pidPath: string): Promise<number> {
-  const host = startHost(directory, [spec])
-  const pid = await numberIn(pidPath)
-  await until('the host has recorded its process', () => recordOf(directory)?.process)
-  host.kill('SIGKILL')
-  await once(host, 'exit')
-  return pid
-}
-
-const recordPath = (directory: string) => join(directory, 'instances', 'default.arena-aaaaa', 'instance.json')
-
-function recordOf(directory: string) {
-  const text = contentOf(recordPath(directory))
-  return text === undefined ? undefined : JSON.parse(text)
-}
-
-function edit(directory: string, change: (record: Record<string, unknown>) => void): void {
-  const record = JSON.parse(readFileSync(recordPath(directory), 'utf8'))
-  change(record)
-  writeFileSync(recordPath(directory), JSON.stringify(record))
-}
 
 test('a game survives when its host is killed; the next host recovers it, reports its exit and can start another', async () => {
   const directory = freshDirectory()
@@ -116,6 +85,11 @@ test('a recorded start without a process is cancelled: it is not listed, and a l
     args: ['-c', `echo >${started}`],
     env: {},
     workingDir: directory,
+    helpers: [],
+    guardsHelpers: false,
+    sandboxed: false,
+    endsWithHost: false,
+    cgroups: [],
     log,
   })
   closeSync(log)
@@ -175,21 +149,20 @@ test('the start time of a process is recorded with the boot ID', async () => {
   if (process.platform === 'linux') expect(before.startedAt).toMatch(/^[0-9a-f-]{36}:\d+$/)
 })
 
-test('an instance whose record is unreadable is logged, killed, and removed, and others are kept', async () => {
+test('an instance whose record is unreadable and whose game has ended is logged and removed, and others are kept', async () => {
   const directory = freshDirectory()
   const pid = await abandoned(directory, gameOf(saysPid(join(directory, 'pid')) + idle), join(directory, 'pid'))
+  process.kill(-recordOf(directory).process.pid, 'SIGKILL')
+  await until('its game is gone', () => !runs(pid))
   writeFileSync(recordPath(directory), '{"version":1,')
   const other = join(directory, 'instances', 'default.other')
   mkdirSync(other)
   const foreign = join(directory, 'instances', 'README')
   mkdirSync(foreign)
-  const warnings: string[] = []
-  const nothing = () => {}
-  const warn = (_: object, message: string) => void warnings.push(message)
-  const next = open(directory, { logger: { debug: nothing, info: nothing, warn, error: nothing } })
+  const { logger, warnings } = listening()
+  const next = open(directory, { logger })
   expect(await next.list()).toEqual([])
   expect(warnings).toEqual([expect.stringContaining('record is unreadable')])
-  await until('its game is gone', () => !runs(pid))
   expect(readdirSync(join(directory, 'instances'))).toEqual(['README'])
 })
 

@@ -42,6 +42,8 @@ export interface GameOptions {
   readonly args?: readonly string[]
   readonly workingDir?: string
   readonly containerPorts?: readonly object[]
+  /** `resources.limits.memory` */
+  readonly memory?: string
 }
 
 /** A spec with this command. */
@@ -54,6 +56,7 @@ export function specOf(command: readonly string[], options: GameOptions = {}): I
     args,
     workingDir,
     containerPorts,
+    memory,
   } = options
   return {
     ref: { namespace: 'default', name },
@@ -69,6 +72,7 @@ export function specOf(command: readonly string[], options: GameOptions = {}): I
             ...(args ? { args } : {}),
             ...(workingDir === undefined ? {} : { workingDir }),
             ...(containerPorts ? { ports: containerPorts } : {}),
+            ...(memory === undefined ? {} : { resources: { limits: { memory } } }),
           },
         ],
       },

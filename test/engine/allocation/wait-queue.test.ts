@@ -5,7 +5,7 @@ import { describe, expect, it } from 'vitest'
 import type { ServerEntry } from '../../../src/engine/state/entries.js'
 import { RetryGrace } from '../../../src/engine/allocation/retry-grace.js'
 import { WaitQueue } from '../../../src/engine/allocation/wait-queue.js'
-import { aBuildRecord, aServerRecord, aSession, standsBy, stock } from '../support.js'
+import { aBuildRecord, aServerRecord, aSession, hear, standsBy, stock } from '../support.js'
 
 function setUp() {
   const clock = virtualClock()
@@ -17,12 +17,18 @@ function setUp() {
   let tickets = 0
   const wait = (
     name: string,
-    options: { waitMs?: number; signal?: AbortSignal; of?: typeof build; ticket?: number } = {},
+    options: {
+      waitMs?: number
+      signal?: AbortSignal
+      of?: typeof build
+      ticket?: number
+      lastResort?: () => ServerEntry | undefined
+    } = {},
   ) => {
-    const { waitMs = 1_000, signal, of = build, ticket = ++tickets } = options
+    const { waitMs = 1_000, signal, of = build, ticket = ++tickets, lastResort = () => undefined } = options
     const timeoutError = () => new FleetError('none-standing-by', 'timed out')
     queue
-      .wait(of, { session: name, ticket, waitMs, timeoutError, signal }, (entry) =>
+      .wait(of, { session: name, ticket, waitMs, lastResort, timeoutError, signal }, (entry) =>
         inventory.reserve(entry, aSession(1)),
       )
       .then(
@@ -61,7 +67,9 @@ describe('the wait queue', () => {
     wait('amie')
     wait('bo', { of: other })
     expect([queue.waiting(build), queue.waiting(other), queue.total]).toEqual([1, 1, 2])
-    queue.serve(inventory.addServer(other, aServerRecord(other.record, 'duel-aaaaa', standsBy), '1'))
+    const entry = inventory.addServer(other, aServerRecord(other.record, 'duel-aaaaa', standsBy), '1')
+    hear(inventory, entry)
+    queue.serve(entry)
     await clock.settle()
     expect(outcomes).toEqual(['bo got duel-aaaaa'])
   })
@@ -81,6 +89,28 @@ describe('the wait queue', () => {
     expect(outcomes).toEqual([])
     await clock.advance(1)
     expect([outcomes, queue.waiting(build)]).toEqual([['amie none-standing-by'], 1])
+  })
+
+  it('gives a caller its last resort at its timeout, also while an earlier caller still waits', async () => {
+    const { clock, add, queue, build, retryGrace, outcomes, wait } = setUp()
+    const entry = add('arena-aaaaa', standsBy)
+    wait('amie', { waitMs: 2_000, lastResort: () => entry })
+    wait('bo', { waitMs: 500, lastResort: () => entry })
+    await clock.advance(499)
+    expect([outcomes, entry.bucket]).toEqual([[], 'ready'])
+    await clock.advance(1)
+    expect([outcomes, entry.bucket, queue.waiting(build)]).toEqual([['bo got arena-aaaaa'], 'reserved', 1])
+    expect(retryGrace.count(build)).toBe(0)
+  })
+
+  it('ends the wait of one session early with a given server', async () => {
+    const { clock, add, queue, outcomes, wait } = setUp()
+    const entry = add('arena-aaaaa', standsBy)
+    wait('amie')
+    wait('bo')
+    expect(['cem', 'bo', 'bo'].map((name) => queue.serveSession(name, entry))).toEqual([false, true, false])
+    await clock.settle()
+    expect([outcomes, queue.total]).toEqual([['bo got arena-aaaaa'], 1])
   })
 
   it('counts a caller for three seconds after its timeout', async () => {

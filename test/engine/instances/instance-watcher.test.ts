@@ -1,5 +1,6 @@
 /** The instance watcher: events, lists, lost events and orphans. */
 import type { Backend, BackendListener, Instance } from 'gamekeeper'
+import type { InstanceOrigin } from '../../../src/contracts/backend.js'
 import { FleetError } from 'gamekeeper'
 import { describe, expect, it } from 'vitest'
 import type { ServerEntry } from '../../../src/engine/state/entries.js'
@@ -58,14 +59,19 @@ async function scene(
   })
   const running: string[] = []
   const adopted: string[] = []
+  const recovered: InstanceOrigin[] = []
   const watch = new InstanceWatcher(ctx, {
+    starting: () => {},
     running: (entry) => void running.push(entry.record.name),
     heartbeat: () => ({ operation: 'Continue', nextHeartbeatIntervalMs: 1_000 }),
+    holdHeartbeat: () => undefined,
     startBlocked: () => {},
+    recover: (_, origin) => recovered.push(origin) > 0,
     adopt: ({ record, revision }) => {
       adopted.push(record.name)
       inventory.addServer(build, record, revision)
     },
+    maintenance: { report() {} },
   })
   const entries = new Map<string, ServerEntry>()
   for (const [name, more] of Object.entries(servers)) entries.set(name, add(name, more))
@@ -83,10 +89,11 @@ async function scene(
     backend.lists.shift()?.answer(instances)
     await clock.settle()
   }
-  return { ...backend, watch, clock, store, build, inventory, events, asked, changes, running, adopted, entry, listed }
+  const seen = { events, asked, changes, running, adopted, recovered }
+  return { ...backend, ...seen, watch, clock, store, build, inventory, entry, listed }
 }
 
-const starts = { state: 'Initializing' } as const
+const starts = { state: 'Initializing', health: 'Healthy' } as const
 const plays = { ...standsBy, state: 'Active', session: { id: 's', initialPlayers: [] } } as const
 
 describe('an instance event', () => {
@@ -160,10 +167,14 @@ describe('a list of instances', () => {
     const exited = add('two', plays)
     const asleep = add('three', {})
     const watch = new InstanceWatcher(ctx, {
+      starting: () => {},
       running: () => {},
       heartbeat: () => ({ operation: 'Continue', nextHeartbeatIntervalMs: 1_000 }),
+      holdHeartbeat: () => undefined,
       startBlocked: () => {},
       adopt: () => {},
+      recover: () => false,
+      maintenance: { report() {} },
     })
     const started = watch.start()
     lists.shift()?.answer([anInstance('two', { phase: 'exited', exitCode: 0 })])
@@ -178,10 +189,14 @@ describe('a list of instances', () => {
     const { backend, lists } = manualBackend()
     const { ctx } = contextOf(inventory, { backend })
     const watch = new InstanceWatcher(ctx, {
+      starting: () => {},
       running: () => {},
       heartbeat: () => ({ operation: 'Continue', nextHeartbeatIntervalMs: 1_000 }),
+      holdHeartbeat: () => undefined,
       startBlocked: () => {},
       adopt: () => {},
+      recover: () => false,
+      maintenance: { report() {} },
     })
     const started = watch.start()
     lists.shift()?.fail(new Error('no daemon'))
@@ -373,6 +388,17 @@ describe('an orphan', () => {
     expect(destroyed).toEqual([])
   })
 
+  it('is recovered if it tells which server it is, and its game reports a match', async () => {
+    const { tell, watch, recovered } = await scene()
+    const origin = { build: { namespace: 'default', name: 'arena', uid: 'uid' }, sessionHostId: 'stranger.token' }
+    tell((to) => to.changed({ ...orphan, origin }))
+    expect(watch.unknownHeartbeat('stranger.token', 'StandingBy')).toBe('Terminate')
+    expect(watch.unknownHeartbeat('stranger.another', 'Active')).toBe('Terminate')
+    expect(recovered).toEqual([])
+    expect(watch.unknownHeartbeat('stranger.token', 'Active')).toBe('Continue')
+    expect(recovered).toEqual([origin])
+  })
+
   it('is adopted if another host has written its record in the meantime', async () => {
     const { tell, watch, clock, store, build, destroyed, adopted, inventory } = await scene()
     tell((to) => to.changed(orphan))
@@ -413,23 +439,34 @@ describe('an orphan', () => {
     await clock.settle()
     expect(destroyed).toEqual([])
   })
-
-  it('is not assumed for an unknown id, whose heartbeat gets Terminate', async () => {
-    const { watch } = await scene()
-    expect(watch.unknownHeartbeat('nobody.secret', 'Active')).toBe('Terminate')
-    expect(watch.unknownHeartbeat('no-dot-at-all', 'Active')).toBe('Terminate')
-  })
 })
 
-describe('a game with an unknown token', () => {
-  it('gets Continue while its server is Active, and Terminate otherwise', async () => {
+describe('a game with an unknown id', () => {
+  it('gets Terminate, whether or not a server has its name', async () => {
     const { watch, inventory, build } = await scene()
     const entry = inventory.addServer(build, aServerRecord(build.record, 'lobby', { state: 'StandingBy' }), '1')
-    expect(watch.unknownHeartbeat('lobby.lost', 'Active')).toBe('Terminate')
-    inventory.update(entry, { ...entry.record, state: 'Active' })
+    for (const state of ['StandingBy', 'Active', 'Terminating'] as const) {
+      inventory.update(entry, { ...entry.record, state })
+      for (const name of ['lobby', 'nobody']) {
+        expect(watch.unknownHeartbeat(`${name}.lost`, 'Active')).toBe('Terminate')
+        expect(watch.unknownHeartbeat(`${name}.lost`, 'StandingBy')).toBe('Terminate')
+      }
+    }
+  })
+
+  it('gets Continue while it reports a match, if the store could not read the token of its Active server', async () => {
+    const { watch, inventory, build } = await scene()
+    const record = aServerRecord(build.record, 'lobby', { state: 'Active', tokenLost: true })
+    const entry = inventory.addServer(build, record, '1')
     expect(watch.unknownHeartbeat('lobby.lost', 'Active')).toBe('Continue')
     expect(watch.unknownHeartbeat('lobby.lost', 'StandingBy')).toBe('Terminate')
+    expect(watch.unknownHeartbeat('nobody.lost', 'Active')).toBe('Terminate')
     inventory.update(entry, { ...entry.record, state: 'Terminating' })
     expect(watch.unknownHeartbeat('lobby.lost', 'Active')).toBe('Terminate')
+  })
+
+  it('gets Terminate if its id has no secret', async () => {
+    const { watch } = await scene()
+    expect(watch.unknownHeartbeat('no-dot-at-all', 'Active')).toBe('Terminate')
   })
 })

@@ -65,6 +65,26 @@ describe('the build writer', () => {
     expect(calls).toEqual([])
   })
 
+  it('finds that a record was deleted while it is read, although a write has succeeded in the meantime', async () => {
+    const records = memoryStore()
+    const inventory = new Inventory({ ready: () => {}, released: () => {}, changed: () => {} })
+    const record = aBuildRecord()
+    const build = inventory.addBuild(record, await records.builds.create(record))
+    let proceed = () => {}
+    const held = new Promise<void>((resolve) => (proceed = resolve))
+    const get: typeof records.builds.get = async (ref) => {
+      await held
+      return records.builds.get(ref)
+    }
+    const store = { builds: { ...records.builds, get, update: records.builds.update.bind(records.builds) } }
+    const writer = new BuildWriter(store, inventory, { changed: () => {}, idle: () => {}, recordMissing: () => {} })
+    const exists = writer.refresh(build)
+    await writer.change(build, crashed)
+    await records.builds.delete(record, build.revision)
+    proceed()
+    expect(await exists).toBe(false)
+  })
+
   it('can be used again after being idle', async () => {
     const { build, writer, kept } = await scene()
     await writer.change(build, crashed)
@@ -138,5 +158,55 @@ describe('the build writer', () => {
     await expect(writer.change(build, crashed)).rejects.toMatchObject({ code: 'unavailable' })
     await writer.change(build, crashed)
     expect((await kept())?.crashes).toBe(1)
+  })
+})
+
+describe('a version reported by a watch', () => {
+  const editedTo = async (
+    { records, writeElsewhere, build }: Awaited<ReturnType<typeof scene>>,
+    standingBy: number,
+  ) => {
+    await writeElsewhere(wants(standingBy))
+    const found = await records.builds.get(build.record)
+    if (!found) throw new Error('the build has no record')
+    return found
+  }
+
+  it('is applied without reading the record, and the next write is based on it', async () => {
+    const here = await scene()
+    const { build, writer, calls, kept, told } = here
+    expect(writer.accept(build, await editedTo(here, 7))).toBe(true)
+    expect([build.record.spec.standingBy, calls, told]).toEqual([7, [], [0]])
+    await writer.change(build, crashed)
+    expect(await kept()).toMatchObject({ crashes: 1, spec: { standingBy: 7 } })
+    expect(calls).toEqual(['update'])
+  })
+
+  it('changes nothing if this host already has that version', async () => {
+    const { build, writer, told } = await scene()
+    expect(writer.accept(build, { record: build.record, revision: build.revision })).toBe(true)
+    expect(told).toEqual([])
+  })
+
+  it('is not applied while the record is being written, because the write may be newer', async () => {
+    const here = await scene()
+    const { build, writer } = here
+    const found = await editedTo(here, 7)
+    const written = writer.change(build, wants(3))
+    expect(writer.accept(build, found)).toBe(false)
+    await written
+    expect(build.record.spec.standingBy).toBe(3)
+  })
+
+  it('is not applied while the outcome of a write is unknown', async () => {
+    const here = await scene()
+    here.writer.markUncertain(here.build)
+    expect(here.writer.accept(here.build, await editedTo(here, 7))).toBe(false)
+  })
+
+  it('is not applied if it belongs to a later build with the same name', async () => {
+    const { build, writer } = await scene()
+    const found = { record: { ...build.record, uid: 'later' }, revision: 'other' }
+    expect([writer.accept(build, found), build.record.uid]).toEqual([false, 'uid-of-arena'])
   })
 })

@@ -265,6 +265,45 @@ describe('allocating a server', () => {
   })
 })
 
+describe('a version reported by a watch', () => {
+  const found = async ({ records }: Awaited<ReturnType<typeof scene>>) => {
+    const current = await records.servers.get(ref)
+    if (!current) throw new Error('the server has no record')
+    return current
+  }
+
+  it('gives the server the session that another host has written, without reading the record', async () => {
+    const here = await scene()
+    const { inventory, entry, writer, calls, writeElsewhere } = here
+    await writeElsewhere({ state: 'Active', session: aSession(2) })
+    const reported = await found(here)
+    expect(() => writer.accept(entry, reported)).toThrow(LostServer)
+    expect([entry.record.state, isSaved(entry), calls]).toEqual(['Active', true, []])
+    expect(inventory.serverBySession(aSession(2).id)).toBe(entry)
+  })
+
+  it('is replaced by the record of this host if another writer must not change it', async () => {
+    const here = await scene()
+    const { entry, writer, calls, kept, writeElsewhere } = here
+    await writeElsewhere({ health: 'Unhealthy' })
+    expect([writer.accept(entry, await found(here)), isSaved(entry)]).toEqual([true, false])
+    await writer.save(entry)
+    expect([(await kept())?.health, calls]).toEqual([entry.record.health, ['update']])
+  })
+
+  it('is not applied while the record is being written', async () => {
+    const here = await scene()
+    const { inventory, entry, writer, writeElsewhere } = here
+    await writeElsewhere({ node: 'elsewhere' })
+    const reported = await found(here)
+    inventory.reserve(entry, aSession(1))
+    const saved = writer.save(entry)
+    expect(writer.accept(entry, reported)).toBe(false)
+    await saved
+    expect(entry.record).toMatchObject({ state: 'Active', session: aSession(1) })
+  })
+})
+
 describe('an allocation whose outcome is unknown', () => {
   async function unresolved(fault: CallFault, later: readonly PlannedFault[] = []) {
     const all = await scene([on('update', fault), on('get', refuse), ...later])
@@ -277,6 +316,13 @@ describe('an allocation whose outcome is unknown', () => {
     })
     return { ...all, granted }
   }
+
+  it('is not resolved by a version that a watch reports', async () => {
+    const { records, entry, writer } = await unresolved(loseReply)
+    const current = await records.servers.get(ref)
+    expect(current && writer.accept(entry, current)).toBe(false)
+    expect(entry.uncertain).toBe(true)
+  })
 
   it('keeps the server reserved for its session until the store has been read', async () => {
     const { inventory, build, entry } = await unresolved(loseReply)
@@ -375,4 +421,43 @@ it('the server writer distinguishes store errors from lost servers', async () =>
   inventory.update(entry, becomes(entry, { health: 'Unhealthy' }))
   const error: unknown = await writer.save(entry).catch((thrown: unknown) => thrown)
   expect([FleetError.is(error), error instanceof LostServer]).toEqual([true, false])
+})
+
+describe('an announcement of maintenance', () => {
+  const maintenance = { at: 1_800_000_000_000, source: 'server' } as const
+  const other = { at: 1_900_000_000_000, source: 'node' } as const
+
+  it('that another host has stored is accepted, at a refresh and at a write', async () => {
+    const { entry, inventory, writer, kept, writeElsewhere } = await scene()
+    await writeElsewhere({ maintenance })
+    await writer.refresh(entry)
+    expect(entry.record.maintenance).toEqual(maintenance)
+    await writeElsewhere({ maintenance: other })
+    inventory.update(entry, becomes(entry, { health: 'Unhealthy' }))
+    await writer.save(entry)
+    expect(await kept()).toMatchObject({ health: 'Unhealthy', maintenance: other })
+    expect(entry.record.maintenance).toEqual(other)
+  })
+
+  it('of this host takes precedence over that of another', async () => {
+    const { entry, inventory, writer, kept, writeElsewhere } = await scene()
+    await writeElsewhere({ maintenance: other })
+    inventory.update(entry, becomes(entry, { maintenance }))
+    await writer.save(entry)
+    expect(await kept()).toMatchObject({ maintenance })
+    await writeElsewhere({ maintenance: other })
+    inventory.update(entry, becomes(entry, { maintenance: undefined }))
+    await writer.save(entry)
+    expect((await kept())?.maintenance).toBeUndefined()
+  })
+
+  it('is still saved after another host has allocated the server', async () => {
+    const { entry, inventory, writer, kept, writeElsewhere } = await scene()
+    await writeElsewhere({ state: 'Active', session: aSession(1), reachedActiveOn: 5 })
+    inventory.update(entry, becomes(entry, { maintenance }))
+    await expect(writer.save(entry)).rejects.toBeInstanceOf(LostServer)
+    expect(entry.record).toMatchObject({ state: 'Active', session: aSession(1), maintenance })
+    await writer.save(entry)
+    expect(await kept()).toMatchObject({ state: 'Active', session: aSession(1), maintenance })
+  })
 })

@@ -5,7 +5,7 @@ import type { Bucket, ServerEntry } from '../../../src/engine/state/entries.js'
 import { countsOf, serversOf } from '../../../src/engine/state/queries.js'
 import { isAllocatable } from '../../../src/rules/planning/allocation.js'
 import { keyOf } from '../../../src/rules/model/resources.js'
-import { aBuildRecord, aServerRecord, aSession, namesIn, standsBy, stock } from '../support.js'
+import { aBuildRecord, aServerRecord, aSession, hear, namesIn, standsBy, stock } from '../support.js'
 
 describe('the inventory', () => {
   it('finds a build by its name and by its buildID, until it is deleted', () => {
@@ -61,6 +61,23 @@ describe('the inventory', () => {
     expect(namesIn(build.buckets.ready)).toEqual(['arena-aaaaa'])
     expect(namesIn(build.buckets.unready)).toEqual(['arena-bbbbb', 'arena-ccccc'])
     expect(countsOf(build)).toMatchObject({ standingBy: 3 })
+  })
+
+  it('reports an allocatable server as ready once it is heard, and each time it is heard again', () => {
+    const { inventory, build, ready } = stock()
+    const server = inventory.addServer(build, aServerRecord(build.record, 'arena-aaaaa', standsBy), '1')
+    expect([server.bucket, ready, countsOf(build).standingBy]).toEqual(['unheard', [], 1])
+    hear(inventory, server)
+    hear(inventory, server)
+    expect([server.bucket, ready]).toEqual(['ready', ['arena-aaaaa']])
+    build.awaitingHeartbeat.add(server)
+    inventory.heardChanged(server)
+    expect([server.bucket, countsOf(build).standingBy]).toEqual(['unheard', 1])
+    inventory.reserve(server, aSession(1))
+    hear(inventory, server)
+    expect(server.bucket).toBe('reserved')
+    inventory.release(server)
+    expect([server.bucket, ready]).toEqual(['ready', ['arena-aaaaa', 'arena-aaaaa']])
   })
 
   it('makes a reserved server unallocatable, and counts it as StandingBy until it is Active', () => {
@@ -147,7 +164,7 @@ describe('the inventory', () => {
 
 const states = ['Pending', 'Initializing', 'StandingBy', 'Active', 'Terminating'] as const
 const step = fc.record({
-  what: fc.constantFrom('add', 'update', 'reserve', 'grant', 'release', 'remove', 'respec'),
+  what: fc.constantFrom('add', 'update', 'hear', 'miss', 'reserve', 'grant', 'release', 'remove', 'respec'),
   server: fc.nat(4),
   state: fc.constantFrom(...states),
   healthy: fc.boolean(),
@@ -173,7 +190,12 @@ describe('the indexes of the inventory', () => {
       } else if (what === 'update' && !entry.intent) {
         const { session: had, ...rest } = entry.record
         inventory.update(entry, { ...rest, ...shape, ...(had && state !== 'StandingBy' && { session: had }) })
-      } else if (what === 'reserve' && entry.bucket === 'ready') {
+      } else if (what === 'hear') {
+        hear(inventory, entry)
+      } else if (what === 'miss') {
+        build.awaitingHeartbeat.add(entry)
+        inventory.heardChanged(entry)
+      } else if (what === 'reserve' && (entry.bucket === 'ready' || entry.bucket === 'unheard')) {
         inventory.reserve(entry, aSession(session))
       } else if (what === 'grant' && entry.intent) {
         inventory.grant(entry, { ...entry.record, state: 'Active', session: aSession(session) })
@@ -195,7 +217,8 @@ describe('the indexes of the inventory', () => {
   })
 })
 
-function expectedBucket({ record, intent, build }: ServerEntry): Bucket {
+function expectedBucket(entry: ServerEntry): Bucket {
+  const { record, intent, build } = entry
   const old = record.templateHash !== build.templateHash
   switch (record.state) {
     case 'Pending':
@@ -204,8 +227,9 @@ function expectedBucket({ record, intent, build }: ServerEntry): Bucket {
       return old ? 'outdatedInitializing' : 'initializing'
     case 'StandingBy':
       if (intent) return 'reserved'
-      if (isAllocatable(record)) return old ? 'outdatedReady' : 'ready'
-      return old ? 'outdatedUnready' : 'unready'
+      if (!isAllocatable(record)) return old ? 'outdatedUnready' : 'unready'
+      if (build.heartbeating.has(entry)) return old ? 'outdatedReady' : 'ready'
+      return old ? 'outdatedUnheard' : 'unheard'
     case 'Active':
       return 'active'
     case 'Terminating':

@@ -1,7 +1,7 @@
 /** Heartbeats as the seven GSDK clients send them, and malformed ones. */
 import { test } from '@fast-check/vitest'
 import { describe, expect, it } from 'vitest'
-import { gameStates, type Heartbeat, readHeartbeat } from '../../../src/rules/game/heartbeat.js'
+import { gameStates, type Heartbeat, holdTimeMs, readHeartbeat } from '../../../src/rules/game/heartbeat.js'
 import { anyJson, deepJson, frozen, parsed } from '../support.js'
 
 const read = (body: unknown) => readHeartbeat(frozen(body))
@@ -136,5 +136,19 @@ describe('malformed bodies', () => {
     expect(gameStates).toContain(state)
     expect([undefined, 'Healthy', 'Unhealthy']).toContain(health)
     expect(players.every((player) => typeof player === 'string')).toBe(true)
+  })
+})
+
+describe('the answer to a heartbeat may be held', () => {
+  it.each([
+    [0, false, 0],
+    [0, true, 250],
+    [100, true, 250],
+    [700, false, 700],
+    [700, true, 700],
+    [60_000, false, 1_000],
+    [Number.POSITIVE_INFINITY, true, Number.POSITIVE_INFINITY],
+  ])('if the game prefers to wait %s ms and "being allocated" is %s: for %s ms', (waitMs, isBeingAllocated, ms) => {
+    expect(holdTimeMs(waitMs, 1_000, isBeingAllocated)).toBe(ms)
   })
 })

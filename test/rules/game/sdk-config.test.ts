@@ -11,6 +11,8 @@ const input: SdkConfigInput = frozen({
   buildID: 'b-1',
   server: { namespace: 'default', name: 'arena-x7k2p' },
   node: 'node-1',
+  instanceNumber: 3,
+  platform: { titleId: 'A1B2C', region: 'westeurope', fullyQualifiedDomainName: 'node-1.example.com' },
   publicAddress: '203.0.113.9',
   ports: [
     { name: 'game', listening: 7777, public: 10_003 },
@@ -18,6 +20,7 @@ const input: SdkConfigInput = frozen({
   ],
   folders: {
     logs: '/data/GameLogs/',
+    dumps: '/data/GameLogs/Dumps',
     certificates: '/data/GameCertificates',
     sharedContent: '/data/GameSharedContent',
   },
@@ -42,7 +45,7 @@ describe('the configuration file', () => {
       gamePorts: { game: '7777', port_7778: '7778' },
       gameCertificates: {},
       ...addressInAllSpellings,
-      fullyQualifiedDomainName: 'NOT_APPLICABLE',
+      fullyQualifiedDomainName: 'node-1.example.com',
       gameServerConnectionInfo: {
         ...addressInAllSpellings,
         gamePortsConfiguration: [
@@ -50,7 +53,7 @@ describe('the configuration file', () => {
           { name: 'port_7778', serverListeningPort: 7778, clientConnectionPort: 10_004 },
         ],
       },
-      serverInstanceNumber: 0,
+      serverInstanceNumber: 3,
     })
   })
 
@@ -74,10 +77,16 @@ describe('the environment', () => {
   it('names the server, and includes the fallback variables of two clients', () => {
     expect(sdkEnvironment(input)).toStrictEqual({
       PF_BUILD_ID: 'b-1',
-      PF_TITLE_ID: '',
-      PF_REGION: '',
+      PF_TITLE_ID: 'A1B2C',
+      PF_REGION: 'westeurope',
       PF_VM_ID: 'node-1',
+      PF_FQDN: 'node-1.example.com',
+      PF_PUBLIC_IPV4_ADDRESS: '203.0.113.9',
+      PF_SERVER_INSTANCE_NUMBER: '3',
       PF_SERVER_LOG_DIRECTORY: '/data/GameLogs/',
+      PF_SERVER_DUMP_DIRECTORY: '/data/GameLogs/Dumps',
+      PF_SHARED_CONTENT_FOLDER: '/data/GameSharedContent',
+      CERTIFICATE_FOLDER: '/data/GameCertificates',
       PF_GAMESERVER_NAME: 'arena-x7k2p',
       PF_GAMESERVER_NAMESPACE: 'default',
       PUBLIC_IPV4_ADDRESS: '203.0.113.9',
@@ -86,6 +95,15 @@ describe('the environment', () => {
       GSDK_LOG_FOLDER: '/data/GameLogs/',
       SHARED_CONTENT_FOLDER: '/data/GameSharedContent',
     })
+  })
+})
+
+describe('an unknown platform', () => {
+  const unknown = frozen({ ...input, platform: { titleId: '', region: '', fullyQualifiedDomainName: '' } })
+
+  it('is NOT_APPLICABLE in the file, as with other agents, and empty in the environment', () => {
+    expect(sdkConfigFile(unknown)).toMatchObject({ fullyQualifiedDomainName: 'NOT_APPLICABLE' })
+    expect(sdkEnvironment(unknown)).toMatchObject({ PF_TITLE_ID: '', PF_REGION: '', PF_FQDN: '' })
   })
 })
 

@@ -111,6 +111,14 @@ const rows: readonly Row[] = [
     Active: 'unchanged',
   },
   {
+    row: 'a match found without a session: the server becomes Active',
+    event: { type: 'foundActive', health: 'Healthy' },
+    Pending: { ...ready, state: 'Active', reachedInitializingOn: now, reachedActiveOn: now },
+    Initializing: { ...ready, state: 'Active', reachedActiveOn: now },
+    StandingBy: { state: 'Active', reachedActiveOn: now },
+    Active: 'unchanged',
+  },
+  {
     row: 'Unhealthy heartbeat',
     event: says('StandingBy', 'Unhealthy'),
     Pending: { ...ready, health: 'Unhealthy', reachedInitializingOn: now },
@@ -149,11 +157,14 @@ const rows: readonly Row[] = [
     { type: 'exited', exitCode: 137 },
     removed('NonZeroExit', true, 'the process exited with code 137'),
   ),
-  inAnyState(
-    'process interrupted: Terminating, not a crash, with any exit code',
-    { type: 'exited', exitCode: 137, reason: 'the Docker engine went down', interrupted: true },
-    removed('Gone', false, 'the process was interrupted with its engine or machine: the Docker engine went down'),
-  ),
+  {
+    ...inAnyState(
+      'process interrupted: Terminating, not a crash, with any exit code',
+      { type: 'exited', exitCode: 137, reason: 'the Docker engine went down', interrupted: true },
+      removed('Gone', false, 'the process was interrupted with its engine or machine: the Docker engine went down'),
+    ),
+    Pending: removed('Gone', false, 'it could not start: the Docker engine went down'),
+  },
   ifIdle(
     'process ended with an unknown code: Terminating, a crash unless Active',
     { type: 'exited' },
@@ -212,6 +223,14 @@ const rows: readonly Row[] = [
     { type: 'end', reason: 'BuildDeleted', message: 'build arena was deleted' },
     removed('BuildDeleted', false, 'build arena was deleted'),
   ),
+  {
+    row: 'Late: Terminating if it is still starting; a server that has come stays',
+    event: { type: 'end', reason: 'Late', message: 'not standing by after 60 s' },
+    Pending: removed('Late', false, 'not standing by after 60 s'),
+    Initializing: removed('Late', false, 'not standing by after 60 s'),
+    StandingBy: 'unchanged',
+    Active: 'unchanged',
+  },
   ...(['ScaledDown', 'Replaced'] as const).map((reason) =>
     ifIdle(
       `${reason}: Terminating; an Active server stays`,
@@ -304,9 +323,10 @@ describe('any sequence of events', () => {
         expect(next === server || !isDeepStrictEqual(next, server), 'an equal record is the same record').toBe(true)
         expect(order(next)).toBeGreaterThanOrEqual(order(server))
         expect(next.ending !== undefined).toBe(next.state === 'Terminating')
-        if (next.state === 'Active') expect(next.session).toBe(session)
+        const isFound = events.some(({ type }) => type === 'foundActive')
+        if (next.state === 'Active' && !isFound) expect(next.session).toBe(session)
         if (isIdle(next)) expect(next.session).toBeUndefined()
-        expect(next.reachedActiveOn !== undefined).toBe(next.session !== undefined)
+        if (next.session || !isFound) expect(next.reachedActiveOn !== undefined).toBe(next.session !== undefined)
         expect(next.state === 'Pending' && next.reachedInitializingOn !== undefined).toBe(false)
         server = next
       }
@@ -322,6 +342,59 @@ describe('any sequence of events', () => {
       expect(server.ending === undefined || ends.includes(server.ending.reason)).toBe(true)
     },
   )
+})
+
+describe('an exit of a server that may have started while the agent was away', () => {
+  const exits = (fields: { exitCode?: number; reason?: string; interrupted?: true }): ServerEvent => ({
+    type: 'exited',
+    agentWasAway: true,
+    ...fields,
+  })
+
+  it.each([
+    ['with an error', 'Initializing', exits({ exitCode: 1 }), 'the process exited with code 1'],
+    ['with an error, before this host saw it run', 'Pending', exits({ exitCode: 1 }), 'the process exited with code 1'],
+    ['with an unknown code', 'Initializing', exits({}), 'the process ended with an unknown exit code'],
+  ] as const)(
+    'before its first heartbeat, %s, is not a crash and delays no replacement',
+    (_how, state, event, what) => {
+      const after = transition(aServer(state, { health: 'Unknown' }), event, now)
+      expect(after.ending).toEqual({
+        reason: 'AgentAway',
+        message: `${what} before it could reach its agent, which was away`,
+        crash: false,
+        at: now,
+      })
+      expect([needsBackoff(after), disappearedBeforeStandingBy(after)]).toEqual([false, false])
+    },
+  )
+
+  it('keeps the reason that the backend gives', () => {
+    const after = transition(aServer('Pending', { health: 'Unknown' }), exits({ exitCode: 1, reason: 'Error' }), now)
+    expect(after.ending?.message).toBe(
+      'the process exited with code 1 before it could reach its agent, which was away: Error',
+    )
+  })
+
+  it.each([
+    [
+      'after its first heartbeat',
+      aServer('Initializing', { health: 'Healthy' }),
+      exits({ exitCode: 1 }),
+      'NonZeroExit',
+      true,
+    ],
+    ['during its session', aServer('Active'), exits({ exitCode: 1 }), 'NonZeroExit', true],
+    ['with code 0', aServer('Pending', { health: 'Unknown' }), exits({ exitCode: 0 }), 'Exited', false],
+    ['with its machine', aServer('Pending', { health: 'Unknown' }), exits({ interrupted: true }), 'Gone', false],
+  ] as const)('%s is treated as usual', (_when, server, event, reason, crash) => {
+    expect(transition(server, event, now).ending).toMatchObject({ reason, crash })
+  })
+
+  it('counts as a crash if the agent was there', () => {
+    const after = transition(aServer('Pending', { health: 'Unknown' }), { type: 'exited', exitCode: 1 }, now)
+    expect(after.ending).toMatchObject({ reason: 'NonZeroExit', crash: true })
+  })
 })
 
 describe('the replacement of a server', () => {

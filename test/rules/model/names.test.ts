@@ -6,6 +6,7 @@ import {
   isNamespace,
   maxBuildNameLength,
   readSessionHostId,
+  secretMask,
   serverName,
   sessionHostId,
   suffixLength,
@@ -83,6 +84,63 @@ describe('a server name', () => {
   it('can take each of 36⁵ values', () => {
     const drawn = new Set(Array.from({ length: 256 }, (_, byte) => serverName('a', Uint8Array.of(0, 0, 0, 0, byte))))
     expect(drawn.size).toBe(36)
+  })
+})
+
+describe('the mask for a server’s log', () => {
+  const token = '6f1c0123456789abcdef0123456789ab'
+  const other = 'a'.repeat(32)
+
+  it.each([
+    [`Instance Id: arena-x7k2p.${token}`, 'Instance Id: arena-x7k2p.***'],
+    [
+      `PATCH http://h:1/v1/sessionHosts/arena-x7k2p.${token}/heartbeats`,
+      'PATCH http://h:1/v1/sessionHosts/arena-x7k2p.***/heartbeats',
+    ],
+    [
+      `{"sessionHostId":"arena-x7k2p.${token}"} arena-x7k2p.${token}`,
+      '{"sessionHostId":"arena-x7k2p.***"} arena-x7k2p.***',
+    ],
+    [`an earlier server of this name: arena-x7k2p.${other}`, 'an earlier server of this name: arena-x7k2p.***'],
+  ])('recognizes a session host id without the record: %s', (line, masked) => {
+    expect(secretMask('arena-x7k2p', undefined)(line)).toBe(masked)
+    expect(secretMask('arena-x7k2p', token)(line)).toBe(masked)
+  })
+
+  it('recognizes the secret alone while the record is known', () => {
+    expect(secretMask('arena-x7k2p', token)(`token=${token};${token}`)).toBe('token=***;***')
+  })
+
+  it.each([1, 8, 31])(
+    'recognizes a session host id of which %i characters of the secret are written so far',
+    (length) => {
+      const line = `Instance Id: arena-x7k2p.${token.slice(0, length)}`
+      expect(secretMask('arena-x7k2p', undefined)(line)).toBe('Instance Id: arena-x7k2p.***')
+      expect(secretMask('arena-x7k2p', token)(line)).toBe('Instance Id: arena-x7k2p.***')
+    },
+  )
+
+  it.each([8, 31])('recognizes %i characters of the secret at the end and at the start of a line', (length) => {
+    const mask = secretMask('arena-x7k2p', token)
+    expect(mask(`token=${token.slice(0, length)}`)).toBe('token=***')
+    expect(mask(`${token.slice(-length)}/heartbeats`)).toBe('***/heartbeats')
+    expect(mask(`${token.slice(-length)} ${token} ${token.slice(0, length)}`)).toBe('*** *** ***')
+    const inside = `a ${token.slice(0, length)} b ${token.slice(-length)} c`
+    expect(mask(inside), 'a line is cut off only at its ends').toBe(inside)
+  })
+
+  it.each([
+    ...['hello', `bundle.${other}`, `arena-x7k2p.${'a'.repeat(31)} `, 'arena-x7k2p.log', `arenaXx7k2p.${other}`, ''],
+    ...['arena-x7k2p.', token.slice(0, 7), token.slice(-7)],
+  ])('leaves other text as it is: %s', (line) => {
+    expect(secretMask('arena-x7k2p', token)(line)).toBe(line)
+  })
+
+  it('accepts any name, also one that no server can have', () => {
+    expect(secretMask('a(', undefined)(`a(.${other}`)).toBe('a(.***')
+    expect(secretMask('.*', undefined)(`x.${other}`)).toBe(`x.${other}`)
+    expect(secretMask('a(', '(.*)'.repeat(8))('ordinary text')).toBe('ordinary text')
+    expect(secretMask('a', 'short')('not short, or sho')).toBe('not ***, or sho')
   })
 })
 

@@ -3,7 +3,6 @@ import { describe, expect, it } from 'vitest'
 import type { Detail } from '../../../src/rules/model/resources.js'
 import type { BuildCounts } from '../../../src/rules/model/status.js'
 import {
-  allocationOf,
   defaultApiGroup,
   gameServer,
   gameServerBuild,
@@ -181,16 +180,6 @@ describe('a GameServerDetail', () => {
     expect(gameServerBuildDetail(aBuild(), [], group)).toMatchObject({
       spec: { connectedPlayersCount: 0, connectedPlayers: [] },
       items: [],
-    })
-  })
-})
-
-describe('an allocation', () => {
-  it('contains the address, the ports, and the requested session', () => {
-    expect(allocationOf(aServer('Active'))).toStrictEqual({
-      IPV4Address: '203.0.113.9',
-      Ports: '7777:10003',
-      SessionID: 'A3E5C8C0-0000-4000-8000-0000000000FF',
     })
   })
 })

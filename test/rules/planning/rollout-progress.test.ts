@@ -12,6 +12,8 @@ interface Start {
   readonly callers: number
 }
 
+const noneLate = { current: 0, outdated: 0 }
+
 /** Every build of up to 6 servers standing by, with every possible number of Active servers and waiting callers. */
 const builds: readonly Start[] = upTo(0, 6).flatMap((standingBy) =>
   upTo(standingBy, 9).flatMap((max) =>
@@ -39,7 +41,16 @@ function planOf({ standingBy, max, active, callers }: Start, { old, starting, re
       spec: { standingBy, max },
       current: { pending: 0, initializing: starting, standingBy: ready },
       outdated: { pending: 0, initializing: 0, standingBy: old },
-      ...{ active, callers, ending: 0, mayCreate: true },
+      ...{
+        active,
+        callers,
+        ending: 0,
+        mayCreate: true,
+        withoutPort: 0,
+        outdatedWithoutPort: 0,
+        freedPorts: 0,
+        late: noneLate,
+      },
       ...{ maxCreatesPerReconcile: 20, maxDeletesPerReconcile: 20, maxPending: 5_000 },
     }),
   )
@@ -93,11 +104,63 @@ describe('a rolling update', () => {
     expect(wrong).toEqual([])
   })
 
+  describe('with a limited number of ports', () => {
+    /** Executes plans with `ports` for idle servers, of which each new server holds one from its start. */
+    function outcome(start: Start, ports: number, becomesReady: boolean) {
+      const { standingBy, active } = start
+      const max = start.max + 4
+      let [old, waiting, starting, ready, freed] = [Math.min(standingBy, max - active, ports), 0, 0, 0, 0]
+      const before = old
+      let least = old
+      for (let pass = 0; pass < 200 && old > 0; pass++) {
+        const { create, replace, portsToFree, surplus } = planRollout(
+          frozen<RolloutInput>({
+            late: noneLate,
+            spec: { standingBy, max },
+            current: { pending: waiting, initializing: starting, standingBy: ready },
+            outdated: { pending: 0, initializing: 0, standingBy: old },
+            ...{ active, callers: start.callers, ending: 0, mayCreate: true, withoutPort: waiting },
+            ...{ outdatedWithoutPort: 0, freedPorts: freed },
+            ...{ maxCreatesPerReconcile: 20, maxDeletesPerReconcile: 20, maxPending: 5_000 },
+          }),
+        )
+        old -= replace
+        freed += portsToFree
+        waiting = Math.max(0, waiting + create - surplus)
+        least = Math.min(least, old + ready)
+        if (becomesReady) [ready, starting] = [ready + starting, 0]
+        const placed = Math.min(waiting, ports - old - starting - ready)
+        ;[waiting, starting, freed] = [waiting - placed, starting + placed, Math.max(0, freed - placed)]
+      }
+      return { old, lost: before - least }
+    }
+
+    const limited = builds.flatMap((start) => upTo(1, start.standingBy).map((ports) => ({ start, ports })))
+
+    it('ends with only new servers, and never gives up more than one batch', () => {
+      const wrong = limited.filter(({ start, ports }) => {
+        const { old, lost } = outcome(start, ports, true)
+        return old > 0 || lost > rolloutBatch(reachable({ ...start, max: start.max + 4 }))
+      })
+      expect(wrong).toEqual([])
+    })
+
+    it('gives up at most one batch if the new servers never become ready', () => {
+      const wrong = limited.filter(
+        ({ start, ports }) =>
+          outcome(start, ports, false).lost > rolloutBatch(reachable({ ...start, max: start.max + 4 })),
+      )
+      expect(wrong).toEqual([])
+    })
+  })
+
   const few = fc.nat({ max: 8 })
   const idle = fc.record({ pending: few, initializing: few, standingBy: few })
   const anyInput = fc.record({
     spec: fc.record({ standingBy: few, max: fc.nat({ max: 20 }) }),
     ...{ current: idle, outdated: idle, active: few, ending: few, callers: few },
+    ...{ withoutPort: few, outdatedWithoutPort: few, freedPorts: few },
+    late: fc.record({ current: few, outdated: few }),
     mayCreate: fc.boolean(),
     ...{
       maxCreatesPerReconcile: fc.integer({ min: 1, max: 9 }),
@@ -107,19 +170,22 @@ describe('a rolling update', () => {
   })
 
   test.prop([anyInput])('plans the same as plain scaling once complete', (input) => {
-    const over = frozen({ ...input, outdated: { pending: 0, initializing: 0, standingBy: 0 } })
-    const { create, destroy, partial } = plan({ ...over, ...over.current, protectedSurplus: 0, draining: false })
+    const over = frozen({ ...input, outdated: { pending: 0, initializing: 0, standingBy: 0 }, late: noneLate })
+    const more = { late: 0, protectedSurplus: 0, draining: false }
+    const { create, destroy, partial } = plan({ ...over, ...over.current, ...more })
     const surplus = destroy.pending + destroy.initializing + destroy.standingBy
-    expect(planRollout(over)).toStrictEqual({ create, replace: 0, surplus, partial })
+    expect(planRollout(over)).toStrictEqual({ create, late: 0, replace: 0, portsToFree: 0, surplus, partial })
   })
 
   test.prop([anyInput])('respects max and the limits per reconcile from any starting state', (input) => {
-    const { create, replace, surplus } = planRollout(frozen(input))
+    const { create, late, replace, surplus } = planRollout(frozen(input))
     const sum = (counts: RolloutInput['current']) => counts.pending + counts.initializing + counts.standingBy
-    const there = sum(input.current) + sum(input.outdated) + input.active
+    const isLate = input.late.current + input.late.outdated
+    const there = sum(input.current) + sum(input.outdated) + isLate + input.active
+    expect(late).toBeLessThanOrEqual(isLate)
     if (create > 0) expect(there + create).toBeLessThanOrEqual(input.spec.max)
     if (!input.mayCreate) expect(create).toBe(0)
-    expect([create <= input.maxCreatesPerReconcile, replace + surplus <= input.maxDeletesPerReconcile]).toEqual([
+    expect([create <= input.maxCreatesPerReconcile, late + replace + surplus <= input.maxDeletesPerReconcile]).toEqual([
       true,
       true,
     ])

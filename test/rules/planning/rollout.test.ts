@@ -9,6 +9,10 @@ const input = (change: Partial<RolloutInput>): RolloutInput => ({
   spec: { standingBy: 8, max: 20 },
   current: none,
   outdated: { ...none, standingBy: 8 },
+  late: { current: 0, outdated: 0 },
+  withoutPort: 0,
+  outdatedWithoutPort: 0,
+  freedPorts: 0,
   active: 0,
   ending: 0,
   callers: 0,
@@ -18,7 +22,7 @@ const input = (change: Partial<RolloutInput>): RolloutInput => ({
   maxPending: 5_000,
   ...change,
 })
-const nothing = { create: 0, replace: 0, surplus: 0, partial: false }
+const nothing = { create: 0, late: 0, replace: 0, portsToFree: 0, surplus: 0, partial: false }
 
 describe('planRollout', () => {
   it.each<[string, Partial<RolloutInput>, Partial<typeof nothing>]>([
@@ -30,7 +34,11 @@ describe('planRollout', () => {
       { create: 2, replace: 2 },
     ],
     ['replaces no old server while no new one is ready', { current: { ...none, initializing: 2 } }, {}],
-    ['terminates one batch first at max', { spec: { standingBy: 8, max: 10 }, active: 2 }, { create: 0, replace: 2 }],
+    [
+      'terminates one batch first at max',
+      { spec: { standingBy: 8, max: 10 }, active: 2 },
+      { replace: 2, portsToFree: 2 },
+    ],
     [
       'waits for that batch at max',
       {
@@ -82,6 +90,84 @@ describe('planRollout', () => {
       { spec: { standingBy: 2, max: 20 } },
       { replace: 6, create: 1 },
     ],
+    [
+      'replaces old servers to free their ports for servers that have none',
+      { current: { ...none, pending: 2 }, withoutPort: 2 },
+      { replace: 2, portsToFree: 2 },
+    ],
+    [
+      'counts the ports of old servers that it replaces to make room, but not those of old ones that have none',
+      {
+        spec: { standingBy: 5, max: 7 },
+        outdated: { ...none, pending: 1, standingBy: 4 },
+        ...{ outdatedWithoutPort: 1, active: 2 },
+      },
+      { replace: 2, portsToFree: 1 },
+    ],
+    [
+      'frees no further port until a new server has taken each freed one',
+      { current: { ...none, pending: 2 }, withoutPort: 2, outdated: { ...none, standingBy: 6 }, freedPorts: 2 },
+      {},
+    ],
+    [
+      'frees no further port while the servers that took the freed ones are starting',
+      { current: { ...none, pending: 1, initializing: 2 }, withoutPort: 1, outdated: { ...none, standingBy: 6 } },
+      {},
+    ],
+    [
+      'frees the next ports once these servers are ready',
+      {
+        current: { ...none, pending: 2, standingBy: 2 },
+        withoutPort: 2,
+        outdated: { ...none, standingBy: 6 },
+      },
+      { replace: 2, portsToFree: 2 },
+    ],
+    [
+      'frees one batch of ports when matches hold so many that servers are missing',
+      { current: { ...none, pending: 5 }, withoutPort: 5, outdated: { ...none, standingBy: 3 }, active: 5 },
+      { replace: 2, portsToFree: 2 },
+    ],
+    [
+      'frees no more ports than maxDeletesPerReconcile allows',
+      { current: { ...none, pending: 2 }, withoutPort: 2, maxDeletesPerReconcile: 1 },
+      { replace: 1, portsToFree: 1, partial: true },
+    ],
+    [
+      'starts another batch beside new servers that are late',
+      { current: none, late: { current: 2, outdated: 0 } },
+      { create: 2 },
+    ],
+    [
+      'terminates the late new servers of all but one batch',
+      { current: { ...none, initializing: 2 }, late: { current: 3, outdated: 0 } },
+      { late: 1 },
+    ],
+    [
+      'terminates late new servers, and no further old ones, at max',
+      { spec: { standingBy: 8, max: 8 }, outdated: { ...none, standingBy: 6 }, late: { current: 2, outdated: 0 } },
+      { late: 2 },
+    ],
+    [
+      'terminates late new servers, and no further old ones, where there is no free port',
+      {
+        current: { ...none, pending: 2 },
+        withoutPort: 2,
+        outdated: { ...none, standingBy: 6 },
+        late: { current: 2, outdated: 0 },
+      },
+      { late: 2 },
+    ],
+    [
+      'terminates late old servers at once',
+      { outdated: { ...none, standingBy: 6 }, late: { current: 0, outdated: 2 } },
+      { late: 2, create: 2 },
+    ],
+    [
+      'terminates late new servers once the others are ready',
+      { outdated: none, current: { ...none, standingBy: 8 }, late: { current: 1, outdated: 0 } },
+      { late: 1 },
+    ],
     ['terminates all old servers when standingBy is 0', { spec: { standingBy: 0, max: 20 } }, { replace: 8 }],
   ])('%s', (_, change, expected) => {
     expect(planRollout(input(change))).toEqual({ ...nothing, ...expected })
@@ -98,6 +184,8 @@ describe('planRollout', () => {
       more: fc.nat({ max: 8 }),
       current: counts,
       outdated: counts,
+      late: fc.record({ current: fc.nat({ max: 5 }), outdated: fc.nat({ max: 5 }) }),
+      withoutPort: fc.nat({ max: 3 }),
       active: fc.nat({ max: 5 }),
       callers: fc.nat({ max: 4 }),
     })
@@ -105,8 +193,10 @@ describe('planRollout', () => {
   const total = (idle: RolloutInput['current']) => idle.pending + idle.initializing + idle.standingBy
 
   test.prop([anyInput])('never exceeds max, and never terminates more servers than exist', (given) => {
-    const { create, replace, surplus } = planRollout(given)
-    const all = total(given.current) + total(given.outdated) + given.active
+    const { create, late, replace, surplus } = planRollout(given)
+    const isLate = given.late.current + given.late.outdated
+    const all = total(given.current) + total(given.outdated) + isLate + given.active
+    expect(late).toBeLessThanOrEqual(isLate)
     if (create > 0) expect(all + create).toBeLessThanOrEqual(given.spec.max)
     expect(replace).toBeLessThanOrEqual(total(given.outdated))
     expect(surplus).toBeLessThanOrEqual(total(given.current))

@@ -1,8 +1,9 @@
 /** The schemas and the hand-written interfaces describe the same values. tsc checks this; vitest only runs the file. */
 import { describe, expectTypeOf, it } from 'vitest'
 import type { AllocationRequest, BuildSpec } from '../../../src/rules/model/resources.js'
+import type { RunSpec } from '../../../src/rules/model/run.js'
 import type {
-  Allocation,
+  AllocationBody,
   GameServer,
   GameServerBuild,
   GameServerBuildDetail,
@@ -15,9 +16,12 @@ import type { FromSchema } from '../../../src/rules/schemas/schema.js'
 import type { gameServer } from '../../../src/rules/schemas/server.js'
 import type { BuildInput, BuildPatch } from '../../../src/rules/validation/requests.js'
 
-/** A request may omit the namespace, which then gets its default. */
-type BuildBody = Omit<BuildInput, 'metadata'> & {
+type Expanded = 'portsToExpose' | 'template'
+
+/** A request may omit the namespace, which then gets its default, and what `run` stands for. */
+interface BuildBody {
   readonly metadata: Pick<BuildInput['metadata'], 'name'> & Partial<BuildInput['metadata']>
+  readonly spec: Omit<BuildSpec, Expanded> & Partial<Pick<BuildSpec, Expanded>> & { readonly run?: RunSpec }
 }
 
 describe('schema types match their interfaces', () => {
@@ -33,6 +37,6 @@ describe('schema types match their interfaces', () => {
     expectTypeOf<FromSchema<typeof gameServer>>().toEqualTypeOf<GameServer>()
     expectTypeOf<FromSchema<typeof gameServerDetail>>().toEqualTypeOf<GameServerDetail>()
     expectTypeOf<FromSchema<typeof gameServerBuildDetail>>().branded.toEqualTypeOf<GameServerBuildDetail>()
-    expectTypeOf<FromSchema<typeof allocation>>().toEqualTypeOf<Allocation>()
+    expectTypeOf<FromSchema<typeof allocation>>().branded.toEqualTypeOf<AllocationBody>()
   })
 })

@@ -23,9 +23,12 @@ describe('shown', () => {
     ['a function', () => 1, 'function'],
     ['a circular array', circle, 'an array'],
     ['an object with a bigint', { a: 5n }, 'an object'],
-    ['a very deep array', deepJson, 'an array'],
   ])('formats %s', (_what, value, text) => {
     expect(shown(value)).toBe(text)
+  })
+
+  it('formats a very deep array, whether or not the engine can stringify it', () => {
+    expect(['an array', `${'['.repeat(57)}…`]).toContain(shown(deepJson))
   })
 
   it('truncates text to 60 characters', () => {

@@ -32,7 +32,7 @@ const refused = (field: string, message: string) => ({
   problem: { field: `spec.template${field}`, message },
 })
 
-const supports: readonly TemplateSupport[] = ['pod', 'container', 'process']
+const supports: readonly TemplateSupport[] = ['pod', 'container', 'process', 'process-memory']
 const limited = ['container', 'process'] as const
 const image = 'spec.template.spec.containers[0].image'
 
@@ -111,6 +111,17 @@ describe('supported by Docker and Kubernetes only', () => {
     expect(check({ container: { resources, imagePullPolicy: 'Always' } }, 'process')).toStrictEqual(
       runsOn([image, `${at}.resources`, `${at}.imagePullPolicy`]),
     )
+  })
+
+  it('the memory limit is supported by a process backend that can hold it, the others are skipped', () => {
+    const at = 'spec.template.spec.containers[0]'
+    const more = { ...resources, requests: { memory: '1Gi' } }
+    expect(check({ container: { resources: more } }, 'process-memory')).toStrictEqual(
+      runsOn([image, `${at}.resources.requests`, `${at}.resources.limits.cpu`]),
+    )
+    expect(check({ container: { command: undefined } }, 'process-memory')).toMatchObject({
+      problem: { message: 'is required: it names the program that the process backend starts' },
+    })
   })
 
   it.each(['2', '0.5', '500m', '256Mi', '1Gi', '1e3', '1E', 2, 0.5])('limits may be written as %j', (cpu) => {

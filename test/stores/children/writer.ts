@@ -1,8 +1,13 @@
-/** Writes continuously and prints acknowledged writes: `<name> <number of the write> <revision>`. */
+/**
+ * Writes continuously. Appends each acknowledged write to a file, `<name> <number of the write> <revision> .`, and then prints
+ * a line.
+ */
+import { openSync, writeSync } from 'node:fs'
 import { minimalServer } from '../../../src/testing/records.js'
 import { fileStore } from '../../../src/stores/file.js'
 
-const [directory = '', round = '', writers = ''] = process.argv.slice(2)
+const [directory = '', reports = '', round = '', writers = ''] = process.argv.slice(2)
+const file = openSync(reports, 'a')
 const { servers } = await fileStore({ directory })
 
 async function write(name: string): Promise<never> {
@@ -14,7 +19,9 @@ async function write(name: string): Promise<never> {
     if (n % 10 === 0) await servers.delete(ref, revision)
     else if (n % 10 === 1) revision = await servers.create(record)
     else revision = await servers.update(record, revision)
-    process.stdout.write(`${name} ${n} ${revision}\n`)
+    // A kill loses what `process.stdout` has queued for a slow reader, but nothing that is in a file.
+    writeSync(file, `${name} ${n} ${revision} .\n`)
+    process.stdout.write('\n')
   }
 }
 

@@ -13,47 +13,48 @@ export interface EventWriterDependencies {
   readonly work: BackgroundWork
 }
 
-const burst = 50
-const perSecond = 5
+const limits = { burst: 50, perSecond: 5 }
+/** For what happens in every healthy fleet. Such Events count against the limit above too, but cannot use it up. */
+const routineLimits = { burst: 20, perSecond: 1 }
 /** For each build, failures of the same kind are reported at most once in this time. */
 const repetitionMs = 60_000
+const repeatedReasons: ReadonlySet<string> = new Set(['ServerStartFailed', 'ServerLate', 'ReconcileFailed'])
 
 export class EventWriter {
   readonly #deps: EventWriterDependencies
   /** Elapsed ms of the last event for each combination of build and kind of failure. */
   readonly #lastFailures = new Map<string, number>()
-  #tokens = burst
-  #refilledAt: number
+  readonly #all: TokenBucket
+  readonly #routine: TokenBucket
   #count = 0
 
   constructor(deps: EventWriterDependencies) {
     this.#deps = deps
-    this.#refilledAt = deps.clock.elapsed()
+    const now = deps.clock.elapsed()
+    this.#all = new TokenBucket(limits, now)
+    this.#routine = new TokenBucket(routineLimits, now)
+  }
+
+  /** Whether one more Event about routine may be written now; it then counts as written. */
+  hasRoomForRoutine(): boolean {
+    return this.#routine.take(this.#deps.clock.elapsed())
   }
 
   write(event: KubeEvent): void {
     const { work } = this.#deps
-    if (!work.closed && !this.#isRepetition(event) && this.#takeToken()) work.run(this.#create(event))
+    if (!work.closed && !this.#isRepetition(event) && this.#all.take(this.#deps.clock.elapsed()))
+      work.run(this.#create(event))
   }
 
   /** A single cause may make all servers of a build fail repeatedly. */
   #isRepetition({ reason, object }: KubeEvent): boolean {
-    if (reason !== 'ServerStartFailed' && reason !== 'ReconcileFailed') return false
+    if (!repeatedReasons.has(reason)) return false
     const key = `${reason} ${keyOf(object)}`
     const now = this.#deps.clock.elapsed()
     for (const [old, at] of this.#lastFailures) if (now - at >= repetitionMs) this.#lastFailures.delete(old)
     if (this.#lastFailures.has(key)) return true
     this.#lastFailures.set(key, now)
     return false
-  }
-
-  #takeToken(): boolean {
-    const now = this.#deps.clock.elapsed()
-    this.#tokens = Math.min(burst, this.#tokens + ((now - this.#refilledAt) / 1_000) * perSecond)
-    this.#refilledAt = now
-    if (this.#tokens < 1) return false
-    this.#tokens--
-    return true
   }
 
   async #create({ type, reason, message, at, object }: KubeEvent): Promise<void> {
@@ -73,5 +74,32 @@ export class EventWriter {
       path: pathOf(kubeEvents, { namespace }),
       body,
     })
+  }
+}
+
+interface Limits {
+  readonly burst: number
+  readonly perSecond: number
+}
+
+class TokenBucket {
+  readonly #limits: Limits
+  #tokens: number
+  #refilledAt: number
+
+  constructor(limits: Limits, now: number) {
+    this.#limits = limits
+    this.#tokens = limits.burst
+    this.#refilledAt = now
+  }
+
+  /** `now` in elapsed ms. */
+  take(now: number): boolean {
+    const { burst, perSecond } = this.#limits
+    this.#tokens = Math.min(burst, this.#tokens + ((now - this.#refilledAt) / 1_000) * perSecond)
+    this.#refilledAt = now
+    if (this.#tokens < 1) return false
+    this.#tokens--
+    return true
   }
 }

@@ -1,5 +1,5 @@
 /** Decides which fleet events become Kubernetes Events and which object they refer to. Pure. */
-import type { FleetEvent } from '../../../../src/contracts/events.js'
+import type { EventOf, FleetEvent } from '../../../../src/contracts/events.js'
 import type { Ref } from '../../../../src/rules/model/resources.js'
 
 export interface KubeEvent {
@@ -21,6 +21,17 @@ export interface ObjectLookup {
   server(ref: Ref): InvolvedObject
 }
 
+/** What happens in every healthy fleet, and often. */
+export function isRoutine(event: FleetEvent): boolean {
+  if (event.type === 'ServerEnding') return !isUnwanted(event)
+  return event.type === 'BuildCreated' || event.type === 'ServerCreated' || event.type === 'Allocated'
+}
+
+/** Whether the fleet did not decide on this end: a crash, an eviction, a lost node, an external deletion; or a session lasted too long. */
+function isUnwanted({ crash, reason }: EventOf<'ServerEnding'>): boolean {
+  return crash || reason === 'Gone' || reason === 'SessionTooLong'
+}
+
 /** Returns undefined for events that are too frequent or are already visible in the objects. */
 export function kubeEventOf(event: FleetEvent, objects: ObjectLookup): KubeEvent | undefined {
   const { message, at } = event
@@ -39,29 +50,39 @@ export function kubeEventOf(event: FleetEvent, objects: ObjectLookup): KubeEvent
     case 'BuildPatched':
     case 'BuildUpdated':
       return { type: 'Normal', reason: event.type, message, at, object: objects.build(event.build) }
+    case 'MetadataKeysReserved':
+    case 'ServerLate':
     case 'ServerStartFailed':
     case 'ReconcileFailed':
       return { type: 'Warning', reason: event.type, message, at, object: objects.build(event.build) }
     case 'ServerEnding': {
-      // Report only terminations that the fleet did not decide on (crashes, evictions, lost nodes, external deletions) and
-      // sessions that lasted too long.
-      if (!event.crash && event.reason !== 'Gone' && event.reason !== 'SessionTooLong') return undefined
+      if (event.reason === 'BuildDeleted') return undefined
       // The Event refers to the build, because the server and its Events are about to be deleted.
-      return { type: 'Warning', reason: event.reason, message, at, object: objects.build(event.build) }
+      const type = isUnwanted(event) ? 'Warning' : 'Normal'
+      return { type, reason: event.reason, message, at, object: objects.build(event.build) }
     }
+    // The server may have no object yet.
+    case 'BuildCreated':
+    case 'ServerCreated':
+      return { type: 'Normal', reason: event.type, message, at, object: objects.build(event.build) }
+    case 'Allocated':
+      return { type: 'Normal', reason: event.type, message, at, object: objects.server(event.server) }
     case 'ServerHealthChanged':
       if (event.health !== 'Unhealthy') return undefined
       return { type: 'Warning', reason: 'Unhealthy', message, at, object: objects.server(event.server) }
-    case 'BuildCreated':
+    case 'MaintenanceAnnounced':
+    case 'MaintenanceWithdrawn':
+      return { type: 'Normal', reason: event.type, message, at, object: objects.server(event.server) }
     case 'BuildDeleted':
     case 'BuildPreparing':
-    case 'ServerCreated':
     case 'ServerStateChanged':
+    case 'ServerDataChanged':
     case 'ServerRemoved':
-    case 'Allocated':
+    case 'Audited':
     case 'PlayersChanged':
     case 'DrainProgress':
     case 'OrphanFound':
+    case 'StoreDamaged':
     case 'BackendUnavailable':
     case 'BackendRecovered':
     case 'LeadershipChanged':

@@ -30,8 +30,8 @@ export function fleetResources(group: string = defaultApiGroup): FleetResources 
 }
 
 /**
- * An owner reference to this object; an object that has it is deleted together with its owner. Undefined if the object has
- * not been created yet.
+ * An owner reference to this object. Kubernetes deletes the objects that have it together with their owner. Undefined if the
+ * owner has not been created yet.
  */
 export function ownerReferenceTo(resource: ResourceType, { metadata }: KubeObject): OwnerReference | undefined {
   const { name, uid } = metadata

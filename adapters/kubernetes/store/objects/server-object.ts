@@ -5,10 +5,13 @@ import {
   type Ending,
   endingReasons,
   type Health,
+  type Maintenance,
+  maintenanceSources,
   type Server,
   type ServerDraft,
   serverStates,
 } from '../../../../src/rules/model/resources.js'
+import { dataOrNone, type ServerData } from '../../../../src/rules/model/server-data.js'
 import { isObject } from '../../../../src/rules/validation/problem.js'
 import { formatPortPairs, parsePortPairs } from '../../../shared/port-pairs.js'
 import { fieldsAt, numberAt, rfc3339, textAt, textsAt, timeAt } from '../../client/fields.js'
@@ -19,10 +22,10 @@ import type { FleetResources } from './custom-resources.js'
 export interface TokenEncryption {
   encrypt(token: string, uid: string): string
   /**
-   * If the token was encrypted with another key, returns a random-looking token that no game knows, so that no heartbeat
-   * matches it.
+   * If the token was encrypted with another key, it is lost. `token` is then a random-looking one that no game knows, so that no
+   * heartbeat matches it.
    */
-  decrypt(encrypted: string, uid: string): string
+  decrypt(encrypted: string, uid: string): { readonly token: string; readonly tokenLost?: true }
 }
 
 const healths: readonly Health[] = ['Healthy', 'Unhealthy', 'Unknown']
@@ -46,7 +49,7 @@ export function readServer(object: KubeObject, encryption: TokenEncryption): Ser
     namespace,
     name,
     uid,
-    token: encryption.decrypt(encrypted, uid),
+    ...encryption.decrypt(encrypted, uid),
     build,
     buildUid,
     templateHash,
@@ -69,6 +72,10 @@ export function readServer(object: KubeObject, encryption: TokenEncryption): Ser
     const initialPlayers = textsAt(status, 'initialPlayers')
     server.session = { id: sessionID, ...(cookie !== undefined && { cookie }), initialPlayers }
   }
+  const maintenance = readMaintenance(status)
+  if (maintenance) server.maintenance = maintenance
+  const data = readData(status)
+  if (data) server.data = data
   const ending = readEnding(status['ending'])
   if (ending) server.ending = ending
   return server
@@ -102,7 +109,7 @@ export function newServerObject(
  * revision.
  */
 export function serverStatus(server: Server, basedOn: string): object {
-  const { session, ending, state, health, templateHash, graceSeconds } = server
+  const { session, maintenance, ending, state, health, templateHash, graceSeconds } = server
   const status: Record<string, unknown> = { state, health, templateHash, graceSeconds, writtenUpon: basedOn }
   if (server.address !== undefined) status['publicIP'] = server.address
   if (server.node !== undefined) status['nodeName'] = server.node
@@ -116,15 +123,36 @@ export function serverStatus(server: Server, basedOn: string): object {
     status['initialPlayers'] = session.initialPlayers
     if (session.cookie !== undefined) status['sessionCookie'] = session.cookie
   }
+  if (maintenance) {
+    status['nextScheduledMaintenance'] = rfc3339(maintenance.at)
+    status['maintenanceSource'] = maintenance.source
+  }
+  if (server.data) Object.assign(status, server.data)
   if (ending) status['ending'] = { ...ending, at: rfc3339(ending.at) }
   return status
 }
 
 /** Whether the server's status differs from that of a new object. */
 export function hasServerStatus({ state, health, ...server }: Server): boolean {
-  const { address, node, ports, session, ending } = server
-  const optional = [address, node, ports, session, ending, ...times.map((field) => server[field])]
+  const { address, node, ports, session, maintenance, data, ending } = server
+  const optional = [address, node, ports, session, maintenance, data, ending, ...times.map((field) => server[field])]
   return state !== 'Pending' || health !== 'Unknown' || optional.some((value) => value !== undefined)
+}
+
+function readMaintenance(status: Readonly<Record<string, unknown>>): Maintenance | undefined {
+  const at = timeAt(status, 'nextScheduledMaintenance')
+  const source = maintenanceSources.find((known) => known === status['maintenanceSource'])
+  return at === undefined || source === undefined ? undefined : { at, source }
+}
+
+/** The engine validates what is in the parts. */
+function readData(status: Readonly<Record<string, unknown>>): ServerData | undefined {
+  const parts = ['labels', 'annotations', 'counters', 'lists'].map((part) => [part, fieldsOf(status[part])] as const)
+  return dataOrNone(Object.fromEntries(parts) as unknown as ServerData)
+}
+
+function fieldsOf(value: unknown): Readonly<Record<string, unknown>> {
+  return isObject(value) ? value : {}
 }
 
 function readEnding(ending: unknown): Ending | undefined {

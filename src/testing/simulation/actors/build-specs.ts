@@ -1,6 +1,7 @@
 /** Names and random specs for the builds in a run. */
 import { type BuildSpec, keyOf } from '../../../rules/model/resources.js'
 import type { StoreModel } from '../models/store-model.js'
+import { declaredTickets } from '../invariants/server-data.js'
 import type { World } from '../world/world.js'
 
 export const buildNames = ['arena', 'duel', 'lobby'] as const
@@ -25,6 +26,8 @@ export function buildSpec(world: World, name: string, standingBy: number, max: n
     ...(world.chance(0.4) && { crashesToMarkUnhealthy: world.between(1, 20) }),
     ...(world.chance(0.3) && { health: someHealth(world) }),
     template,
+    ...declaredTickets,
+    ...(world.chance(0.15) && { termination: 'SignalFirst' }),
   }
 }
 

@@ -6,21 +6,23 @@ import type { World } from '../world/world.js'
 import { buildIDOf, buildNames, existingBuilds } from './build-specs.js'
 
 /** Runs `count` callers concurrently. Rejects if the fleet returns an error that it must never return. */
-export async function runCallers(context: SimulationContext, count: number): Promise<void> {
+export async function runCallers(context: SimulationContext, count: number, longestWaitMs = 30_000): Promise<void> {
   const { world } = context
   const build = world.oneOf(world.chance(0.05) ? buildNames : existingBuilds(context.store))
   if (build === undefined) return
-  await Promise.all(Array.from({ length: count }, () => runCaller(context, build)))
+  await Promise.all(Array.from({ length: count }, () => runCaller(context, build, longestWaitMs)))
 }
 
-async function runCaller(context: SimulationContext, build: string): Promise<void> {
+async function runCaller(context: SimulationContext, build: string, longestWaitMs: number): Promise<void> {
   const { world } = context
   const request = { buildID: currentIDOf(context, build), sessionID: world.guid(), initialPlayers: ['amie'] }
-  const waitMs = world.chance(0.5) ? 0 : world.between(1, 30_000)
+  const waitMs = world.chance(0.5) ? undefined : world.between(0, longestWaitMs)
+  const options = { ...(waitMs !== undefined && { waitMs }), confirm: world.chance(0.3) }
   for (let attempt = 0; attempt < 6; attempt++) {
     // Some callers send the same request twice, concurrently.
     const calls = Array.from({ length: world.chance(0.15) ? 2 : 1 }, () =>
-      allocateWithTimeout(context, request, waitMs),
+      // Concurrent calls may differ in whether they wait for the game.
+      allocateWithTimeout(context, request, world.chance(0.1) ? { ...options, confirm: !options.confirm } : options),
     )
     const served = (await Promise.all(calls)).includes(true)
     // Some callers retry the same session although they already got a server.
@@ -39,34 +41,45 @@ function currentIDOf({ store }: SimulationContext, name: string): string {
 async function allocateWithTimeout(
   context: SimulationContext,
   request: AllocationRequest,
-  waitMs: number,
+  options: CallerOptions,
 ): Promise<boolean> {
   const { world } = context
-  const answer = allocate(context, request, waitMs)
-  return Promise.race([answer, pause(world, waitMs + 60_000).then(() => false)])
+  const answer = allocate(context, request, options)
+  return Promise.race([answer, pause(world, (options.waitMs ?? 0) + 60_000).then(() => false)])
 }
 
-async function allocate(context: SimulationContext, request: AllocationRequest, waitMs: number): Promise<boolean> {
+async function allocate(
+  context: SimulationContext,
+  request: AllocationRequest,
+  options: CallerOptions,
+): Promise<boolean> {
   const { world, invariants, totals } = context
-  const { sessions, waitingCallers } = invariants
+  const { sessions, confirmations, waitingCallers } = invariants
   const host = context.hosts.pickResponsive()
   if (!host?.fleet) return false
   const aborter = world.chance(0.1) ? new AbortController() : undefined
   if (aborter) world.after(world.between(1, 20_000), () => host.run(() => aborter.abort()))
-  const waiting = waitingCallers.begin(host, request.buildID, request.sessionID, waitMs)
+  const waiting = waitingCallers.begin(host, request, options)
   try {
-    const server = await host.fleet.allocate(request, { waitMs, ...(aborter && { signal: aborter.signal }) })
+    const server = await host.fleet.allocate(request, { ...options, ...(aborter && { signal: aborter.signal }) })
     totals.allocations++
     world.note(`caller: ${request.sessionID} is on ${server.IPV4Address} ${server.Ports}`)
     sessions.returnedToCaller(request.sessionID, server.IPV4Address)
+    if (options.confirm) confirmations.confirmed(request.sessionID, server.IPV4Address)
     waitingCallers.end(waiting, false)
     return true
   } catch (error) {
     waitingCallers.end(waiting, FleetError.is(error, 'none-standing-by') || FleetError.is(error, 'max-reached'))
     if (!FleetError.is(error) || error.code === 'internal') throw error
+    if (error.code === 'not-confirmed') confirmations.notConfirmed(request.sessionID, error)
     totals.refusals++
     return false
   }
+}
+
+interface CallerOptions {
+  readonly waitMs?: number
+  readonly confirm: boolean
 }
 
 function pause(world: World, ms: number): Promise<void> {

@@ -2,7 +2,7 @@
  * External edits to the store that bypass the hosts, as with `kubectl`: they create, edit and delete builds, and delete
  * server records. Nothing validates these edits, so they may produce an invalid spec.
  */
-import { type Build, type BuildSpec, keyOf } from '../../../rules/model/resources.js'
+import { type Build, type BuildSpec, keyOf, terminationOrders } from '../../../rules/model/resources.js'
 import type { SimulationContext } from '../context.js'
 import type { World } from '../world/world.js'
 import { brokenVersion, buildIDOf, buildNames, buildSpec, someHealth, template } from './build-specs.js'
@@ -65,7 +65,7 @@ function editSpec(context: SimulationContext): string | undefined {
   const build = someBuild(context)
   if (!build) return undefined
   const change = someChange(world, build)
-  const { crashesToMarkUnhealthy: _, health: __, ...rest } = build.spec
+  const { crashesToMarkUnhealthy: _, health: __, termination: ___, ...rest } = build.spec
   // Drops the optional fields, as when an editor removes them.
   const spec = world.chance(0.1) ? rest : build.spec
   store.writeBuild({ ...build, spec: { ...spec, ...change } })
@@ -84,6 +84,7 @@ function someChange(world: World, { name, spec }: Build): Partial<BuildSpec> {
     () => ({ portsToExpose: world.oneOf([[7777], [7777, 7778], []]) ?? [] }),
     () => ({ portsToExpose: world.chance(0.5) ? [7777, 7777] : [7777] }),
     () => ({ health: someHealth(world) }),
+    () => ({ termination: world.oneOf(terminationOrders) ?? 'HeartbeatFirst' }),
     () => ({ crashesToMarkUnhealthy: world.between(1, 20) }),
     () => ({ buildID: world.chance(0.5) ? buildIDOf(name) : `${buildIDOf(name)}-${world.between(2, 3)}` }),
     () => ({ buildID: buildIDOf(world.oneOf(buildNames) ?? name) }),

@@ -4,6 +4,8 @@ import type { BuildUpdate, Fleet } from '../../../contracts/fleet.js'
 import type { DrainOptions } from '../../../contracts/options.js'
 import { keyOf, type Server } from '../../../rules/model/resources.js'
 import { type SimulationContext, unrunnableBuildName } from '../context.js'
+import { declaredTickets } from '../invariants/server-data.js'
+import { modelNode } from '../models/backend-model.js'
 import type { Host } from '../world/host.js'
 import type { World } from '../world/world.js'
 import {
@@ -32,6 +34,7 @@ const operations: readonly Operation[] = [
   { weight: 2, run: resumeBuild },
   { weight: 1, run: drainServer },
   { weight: 1, run: drainFleet },
+  { weight: 2, run: announceMaintenance },
 ]
 
 const weighted = operations.flatMap((one) => Array.from({ length: one.weight }, () => one))
@@ -49,6 +52,17 @@ export async function operate(context: SimulationContext): Promise<void> {
   if (!host?.fleet || !operation || name === undefined) return
   host.hasNews = true
   await allowRefusal(operation.run(context, host.fleet, name, host))
+}
+
+/** Changes the data of a random server, as lobbies and backfill do all the time. */
+export async function changeServerData({ world, hosts, store, invariants }: SimulationContext): Promise<void> {
+  const host = hosts.pickResponsive()
+  const server = world.oneOf([...store.servers.values()])?.record
+  if (!host?.fleet || !server) return
+  const { servers } = host.fleet
+  host.hasNews = true
+  world.note(`operator: changes the data of ${server.name}`)
+  await allowRefusal(invariants.serverData.change(host, server, (change) => servers.update(server, change)))
 }
 
 /** Creates the initial builds. Resolves to true once all of them exist. */
@@ -88,7 +102,11 @@ function createUnrunnableBuild({ world }: SimulationContext, fleet: Fleet, stand
   world.note(`operator: creates build ${unrunnableBuildName}, whose servers cannot run`)
   return fleet.builds.create({
     metadata: { name: unrunnableBuildName },
-    spec: { buildID: buildIDOf(unrunnableBuildName), standingBy, max: standingBy, portsToExpose: [], template },
+    spec: {
+      ...{ buildID: buildIDOf(unrunnableBuildName), standingBy, max: standingBy, portsToExpose: [] },
+      template,
+      ...declaredTickets,
+    },
   })
 }
 
@@ -169,6 +187,25 @@ async function drainServer(
   if (options.active === 'terminate') sessions.allowEnd(server.uid)
   world.note(`operator: drains server ${server.name}, ${JSON.stringify(options)}`)
   return fleet.servers.drain(server, options)
+}
+
+/** So far ahead that no host's clock reaches it, and not so far that a host's clock rejects it. */
+const noticeDays = 100
+
+async function announceMaintenance(
+  { world, store, invariants }: SimulationContext,
+  fleet: Fleet,
+  build: string,
+  host: Host,
+): Promise<void> {
+  const server = world.oneOf(serversOf(store.servers.values(), build))
+  const at = Math.floor(world.wallMs / 1000) * 1000 + noticeDays * 24 * 3_600_000
+  if (!server) return
+  const isForNode = world.chance(0.2)
+  world.note(`operator: announces maintenance of ${isForNode ? 'the node' : server.name}`)
+  await invariants.maintenance.announce(host, isForNode ? undefined : server, at, () =>
+    fleet.servers.announceMaintenance(isForNode ? { node: modelNode } : server, at),
+  )
 }
 
 /** Drains the fleet and then closes this host, as before a move to another machine. */

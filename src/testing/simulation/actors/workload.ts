@@ -3,7 +3,21 @@ import type { SimulationContext } from '../context.js'
 import { disruptLeader, dropStoreReplies, injectFault, interruptStoreWatch, rewriteRecord } from '../faults/faults.js'
 import { runCallers } from './callers.js'
 import { editExternally } from './external-edits.js'
-import { createInitialBuilds, operate } from './operators.js'
+import { changeServerData, createInitialBuilds, operate } from './operators.js'
+
+/**
+ * Callers that waited at the former leader retry at the new one, which has not heard its servers yet. Some waits end before it hears
+ * them.
+ */
+export function retryAfterFailover(context: SimulationContext): void {
+  const { world } = context
+  if (!world.faultsEnabled) return
+  for (let groups = world.between(0, 4); groups > 0; groups--) {
+    world.after(world.between(0, 2_000), () => {
+      runCallers(context, world.between(1, 3), 1_000).catch((error: unknown) => world.fail(error))
+    })
+  }
+}
 
 export function startWorkload(context: SimulationContext): void {
   const { world } = context
@@ -33,6 +47,7 @@ export function startWorkload(context: SimulationContext): void {
     if (world.chance(lostReplies)) soon(() => dropStoreReplies(context))
   })
   repeat(5_000, 60_000, () => start(() => operate(context)))
+  repeat(500, 15_000, () => start(() => changeServerData(context)))
   if (world.chance(0.75)) repeat(10_000, 200_000, () => injectFault(context))
   if (!context.store.watched) return
   repeat(2_000, 60_000, () => editExternally(context))

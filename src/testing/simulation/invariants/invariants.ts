@@ -1,7 +1,8 @@
-/** All invariants of a run. The run reports what happens to this object and calls `check` after every step. */
+/** All invariants of a run. The run passes every occurrence to this object and calls `check` after every step. */
 import type { InstanceSpec } from '../../../contracts/backend.js'
 import type { FleetEvent } from '../../../contracts/events.js'
 import type { FleetLimits } from '../../../contracts/options.js'
+import type { HeartbeatAnswer } from '../../../rules/game/heartbeat.js'
 import { keyOf, type Ref } from '../../../rules/model/resources.js'
 import type { BackendModel, ModelInstance } from '../models/backend-model.js'
 import type { StoreModel } from '../models/store-model.js'
@@ -9,17 +10,23 @@ import type { TimingAllowances } from '../timing-allowances.js'
 import type { Host } from '../world/host.js'
 import type { Lease } from '../world/lease.js'
 import type { World } from '../world/world.js'
+import { Confirmations } from './allocations/confirmations.js'
 import { Counts } from './counts.js'
 import { ExternalEdits } from './external-edits.js'
+import { GracePeriods } from './terminations/grace-periods.js'
+import { LateStarts } from './late-starts.js'
 import { Liveness } from './liveness.js'
+import { Maintenance } from './maintenance.js'
 import { Records } from './records.js'
-import { Sessions } from './sessions.js'
+import { ServerDataChanges } from './server-data.js'
+import { Sessions } from './allocations/sessions.js'
 import { type FleetSnapshot, takeSnapshot } from './snapshot.js'
 import { isInvalidSpec } from './spec-checks.js'
 import { StateRecovery } from './state-recovery.js'
 import { Surplus } from './surplus.js'
-import { Terminations } from './terminations.js'
-import { WaitingCallers } from './waiting-callers.js'
+import { Terminations } from './terminations/terminations.js'
+import { UnheardServers } from './allocations/unheard-servers.js'
+import { WaitingCallers } from './allocations/waiting-callers.js'
 
 /** Maximum time between two snapshots. */
 const snapshotIntervalMs = 5_000
@@ -37,12 +44,18 @@ export interface InvariantsOptions {
 
 export class Invariants {
   readonly sessions: Sessions
+  readonly confirmations: Confirmations
   readonly waitingCallers: WaitingCallers
+  readonly unheardServers: UnheardServers
   readonly terminations: Terminations
   readonly externalEdits: ExternalEdits
   readonly records: Records
+  readonly maintenance: Maintenance
+  readonly serverData: ServerDataChanges
+  readonly gracePeriods: GracePeriods
   readonly #counts: Counts
   readonly #liveness: Liveness
+  readonly #lateStarts: LateStarts
   readonly #surplus: Surplus
   readonly #stateRecovery: StateRecovery
   #snapshotAt = 0
@@ -58,10 +71,20 @@ export class Invariants {
     const store = () => deps().store
     const backend = () => deps().backend
     this.sessions = new Sessions(world, deps)
-    this.waitingCallers = new WaitingCallers(world, limits, store)
+    this.confirmations = new Confirmations(world, () => ({
+      backend: backend(),
+      store: store(),
+      sessions: this.sessions,
+    }))
+    this.unheardServers = new UnheardServers(world, deps)
+    this.waitingCallers = new WaitingCallers(world, limits, store, this.unheardServers)
     this.externalEdits = new ExternalEdits(world, deps, { editMs, terminateMs: livenessMs })
     this.records = new Records(world)
+    this.maintenance = new Maintenance(world, deps)
+    this.serverData = new ServerDataChanges(world, deps)
+    this.gracePeriods = new GracePeriods(world, deps)
     this.#counts = new Counts(world, backend)
+    this.#lateStarts = new LateStarts(world, () => ({ store: store(), waitingCallers: this.waitingCallers }))
     this.#liveness = new Liveness(world, backend, livenessMs)
     this.#surplus = new Surplus(world, limits, () => ({ store: store(), waitingCallers: this.waitingCallers }))
     this.#stateRecovery = new StateRecovery(world, store)
@@ -70,6 +93,7 @@ export class Invariants {
       store: store(),
       lease: deps().lease,
       sessions: this.sessions,
+      unheardServers: this.unheardServers,
       limits,
       lastSnapshot: () => this.#snapshot,
     }))
@@ -78,6 +102,7 @@ export class Invariants {
   leaderElected(): void {
     this.#stateRecovery.leaderElected()
     this.#surplus.leaderElected()
+    this.#lateStarts.leaderElected()
     this.waitingCallers.leaderElected()
   }
 
@@ -88,9 +113,33 @@ export class Invariants {
     if (isInvalidSpec(spec)) this.world.violate(`${ref.name} was created with an invalid spec`)
   }
 
+  /** Called when a host answers a heartbeat. */
+  heartbeatAnswered(host: Host, instance: ModelInstance, answer: HeartbeatAnswer): void {
+    const { lease } = this.deps()
+    const isLoaded = this.#snapshot?.host === host && this.#snapshotAt >= lease.electedAt
+    if (host === lease.leader && isLoaded && !answer.isElsewhere) this.maintenance.answered(instance, answer)
+  }
+
+  gameReceivedSession(instance: ModelInstance, sessionID: string): void {
+    this.sessions.receivedByGame(instance, sessionID)
+    this.confirmations.receivedByGame(instance, sessionID)
+  }
+
+  /** Called when a host calls create. Returns a function to call when it has its answer. */
+  createCalled(host: Host, { build, ref }: InstanceSpec): () => void {
+    return host === this.deps().lease.leader ? this.#lateStarts.createCalled(build.name, ref.name) : () => {}
+  }
+
   /** Called when a heartbeat reply tells a game to terminate. */
   gameTerminated(instance: ModelInstance): void {
+    this.gracePeriods.terminateReceived(instance)
     this.terminations.gameTerminated(instance)
+    this.sessions.terminating(instance)
+  }
+
+  /** Called when a running instance gets its termination signal from this host. */
+  instanceSignalled(instance: ModelInstance, host: Host): void {
+    this.gracePeriods.signalled(instance, host)
     this.sessions.terminating(instance)
   }
 
@@ -99,7 +148,9 @@ export class Invariants {
     if (event.type === 'ServerCreated') {
       this.#counts.serverCreated(event.build.name)
       if (host === lease.leader) this.#surplus.created(event.build.name, event.server.name)
+      this.terminations.recorded(host, event)
     }
+    if (event.type === 'ServerLate' && host === lease.leader) this.#lateStarts.serverLate(event)
     if (event.type !== 'ServerEnding') return
     // Another host made the decision, and this host has only learned of it.
     if (store.servers.get(keyOf(event.server))?.record.state === 'Terminating') return
@@ -119,6 +170,7 @@ export class Invariants {
       this.#snapshot = await takeSnapshot(leader, leader.fleet)
       if (!this.#snapshot) return
       this.#checkSnapshot(this.#snapshot)
+      if (!leader.suspended) this.unheardServers.check(this.#snapshot)
     } else if (!this.waitingCallers.changed) return
     if (this.#snapshot?.host === leader && !leader.suspended) this.waitingCallers.check(this.#snapshot, electedAt)
   }
@@ -128,6 +180,7 @@ export class Invariants {
     const canAct = leader?.isResponsive === true && !store.unavailable && !backend.unavailable
     const fair = canAct && !backend.isWatchInterrupted(leader)
     this.#liveness.timePassed(fair)
+    this.#lateStarts.timePassed(fair)
     const isLoaded = this.#snapshot?.host === leader && this.#snapshotAt >= lease.electedAt
     this.externalEdits.timePassed(fair, isLoaded, leader)
   }
@@ -137,8 +190,10 @@ export class Invariants {
     this.#counts.check(snapshot)
     this.sessions.check(snapshot)
     this.#liveness.check(snapshot)
+    this.#lateStarts.check(snapshot)
     this.#surplus.check(snapshot)
     this.externalEdits.check(snapshot)
+    this.serverData.check(snapshot)
   }
 
   #wasStarted(server: Ref): boolean {

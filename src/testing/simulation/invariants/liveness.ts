@@ -4,7 +4,8 @@
  */
 import { keyOf } from '../../../rules/model/resources.js'
 import type { GameServer } from '../../../rules/model/wire.js'
-import { type BackendModel, cannotBeCreated } from '../models/backend-model.js'
+import { unrunnableBuildName } from '../context.js'
+import { type BackendModel, cannotBeCreated, type ModelInstance } from '../models/backend-model.js'
 import type { World } from '../world/world.js'
 import { buildNameOf, isInvalid, type FleetSnapshot } from './snapshot.js'
 
@@ -58,7 +59,7 @@ export class Liveness {
     switch (status.state) {
       case 'Pending':
         // The fleet does not start servers of a build whose spec is invalid.
-        return isInvalid || cannotBeCreated(server) ? undefined : 'Pending'
+        return isInvalid || cannotBeCreated(server) || mayHang(server, instance) ? undefined : 'Pending'
       case 'Initializing':
         return instance?.game?.running && instance.game.behavior === 'never-ready' ? undefined : 'Initializing'
       case 'StandingBy':
@@ -68,4 +69,9 @@ export class Liveness {
         return 'Terminating'
     }
   }
+}
+
+/** True if its start or its create hangs. Late servers are checked separately. */
+function mayHang(server: GameServer, instance: ModelInstance | undefined): boolean {
+  return instance?.hangs ?? buildNameOf(server) === unrunnableBuildName
 }

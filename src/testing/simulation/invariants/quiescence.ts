@@ -8,7 +8,7 @@ import { buildHealth } from '../../../rules/model/status.js'
 import type { GameServer, GameServerBuild } from '../../../rules/model/wire.js'
 import { rolloutBatch } from '../../../rules/planning/rollout.js'
 import type { SimulationContext } from '../context.js'
-import { createRefusals, type ModelInstance } from '../models/backend-model.js'
+import { type BackendModel, createRefusals, type ModelInstance } from '../models/backend-model.js'
 import { Violation } from '../world/world.js'
 import { buildNameOf, isDraining, isInvalid, takeSnapshot, type FleetSnapshot } from './snapshot.js'
 import { runsSpec } from './spec-checks.js'
@@ -23,9 +23,9 @@ export async function checkQuiescence(context: SimulationContext, passTime: () =
   await checkPlayers(snapshot, context)
   checkNothingLeft(snapshot, context)
   // The fleet is not idle yet if a server is waiting for a port or if a session has yet to reach its limit.
-  const { skewMs } = context.world
-  if ([...snapshot.servers.values()].some((server) => waitsForPort(server) || hasLimitAhead(server, snapshot, skewMs)))
-    return
+  const { backend, world } = context
+  const isBusy = (server: GameServer) => waitsForPort(server, backend) || hasLimitAhead(server, snapshot, world.skewMs)
+  if ([...snapshot.servers.values()].some(isBusy)) return
   const before = callCounts(context)
   await passTime()
   const after = callCounts(context)
@@ -38,7 +38,7 @@ function callCounts({ store, backend }: SimulationContext): string {
   return `${calls}${store.changes} writes, ${backend.calls} creates and deletes`
 }
 
-function checkBuild(build: GameServerBuild, { store, invariants }: SimulationContext): void {
+function checkBuild(build: GameServerBuild, { backend, store, invariants }: SimulationContext): void {
   const { spec, status, metadata } = build
   const wanted = isDraining(build) ? 0 : Math.max(0, Math.min(spec.standingBy, spec.max - status.currentActive))
   const idle = status.currentPending + status.currentInitializing + status.currentStandingBy
@@ -48,7 +48,8 @@ function checkBuild(build: GameServerBuild, { store, invariants }: SimulationCon
   const atMost = wanted + (isInvalid(build) && status.rollout ? rolloutBatch(wanted) : 0)
   const enough = isStopped ? idle <= atMost : idle === wanted
   // A build that lacks free ports cannot reach its target.
-  if (!lacksPorts(status.conditions) && (!enough || (!isStopped && status.currentStandingBy !== wanted))) {
+  const lacksPort = lacksPorts(status.conditions) || !backend.hasUsablePort
+  if (!lacksPort && (!enough || (!isStopped && status.currentStandingBy !== wanted))) {
     const { standingBy, max } = spec
     throw new Violation(
       `build ${metadata.name} did not settle: ${JSON.stringify({ spec: { standingBy, max }, status })}`,
@@ -74,18 +75,20 @@ function checkServer(server: GameServer, { store, backend }: SimulationContext):
   if (record?.state !== state || (state === 'Active' && record.session?.id !== sessionID)) {
     throw new Violation(`${name} is ${record?.state} in the store, but ${state} in the fleet`)
   }
-  if (waitsForPort(server)) return
+  if (waitsForPort(server, backend)) return
   const build = store.builds.get(keyOf({ namespace: record.namespace, name: record.build }))?.record
   const isInvalidBuild = build?.conditions.some(({ type }) => type === 'Invalid')
   // It stays Pending until the spec of its build is valid.
   if (state === 'Pending' && isInvalidBuild) return
+  const instance = backend.instances.get(keyOf(server.metadata))
+  // A late server stays in a build that gets no others in its place.
+  if (state === 'Pending' && instance?.hangs && build && buildHealth(build) === 'Unhealthy') return
   if (state !== 'StandingBy' && state !== 'Active') {
     throw new Violation(`${name} is still ${state}: ${server.status.message ?? 'no message'}`)
   }
-  const instance = backend.instances.get(keyOf(server.metadata))
   // A build that cannot create servers keeps its existing ones, even if they are outdated.
-  const mayBeReplaced =
-    build !== undefined && buildHealth(build) === 'Healthy' && !isInvalidBuild && !lacksPorts(build.conditions)
+  const lacksPort = !backend.hasUsablePort || lacksPorts(build?.conditions)
+  const mayBeReplaced = build !== undefined && buildHealth(build) === 'Healthy' && !isInvalidBuild && !lacksPort
   if (state === 'StandingBy' && instance && mayBeReplaced && !runsSpec(instance.spec, build.spec)) {
     throw new Violation(`${name} is standing by but does not run the spec of its build`)
   }
@@ -136,6 +139,8 @@ function lacksPorts(conditions: readonly Pick<Condition, 'reason'>[] = []): bool
   return conditions.some(({ reason }) => reason === 'ports-exhausted')
 }
 
-function waitsForPort({ status }: GameServer): boolean {
-  return status.message === createRefusals.noFreePort
+/** True if the server has no port, or has the one that something else holds and there is no other. */
+function waitsForPort({ metadata, status }: GameServer, backend: BackendModel): boolean {
+  if (status.message === createRefusals.noFreePort) return true
+  return status.state === 'Pending' && !backend.hasUsablePort && backend.instances.get(keyOf(metadata))?.hangs === true
 }

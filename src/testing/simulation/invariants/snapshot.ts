@@ -30,6 +30,11 @@ export function hasDuplicateBuildID({ spec }: GameServerBuild, builds: readonly 
   return builds.filter((other) => other.spec.buildID === spec.buildID).length > 1
 }
 
+/** True if the server can be allocated, as far as its own state goes. */
+export function isReady({ status }: GameServer): boolean {
+  return status.state === 'StandingBy' && status.health !== 'Unhealthy' && status.publicIP !== ''
+}
+
 export function isDraining({ status }: GameServerBuild): boolean {
   return status.conditions?.some(({ type }) => type === 'Draining') === true
 }

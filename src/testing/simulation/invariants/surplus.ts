@@ -5,7 +5,7 @@
  */
 import type { EventOf } from '../../../contracts/events.js'
 import type { FleetLimits } from '../../../contracts/options.js'
-import { keyOf } from '../../../rules/model/resources.js'
+import { keyOf, type Ref } from '../../../rules/model/resources.js'
 import type { GameServer, GameServerBuild } from '../../../rules/model/wire.js'
 import { rolloutBatch } from '../../../rules/planning/rollout.js'
 import { templateHash } from '../../../rules/planning/template-hash.js'
@@ -13,7 +13,7 @@ import type { StoreModel } from '../models/store-model.js'
 import type { World } from '../world/world.js'
 import { CrashedTemplates } from './crashed-templates.js'
 import { buildNameOf, hasDuplicateBuildID, type FleetSnapshot } from './snapshot.js'
-import type { WaitingCallers } from './waiting-callers.js'
+import type { WaitingCallers } from './allocations/waiting-callers.js'
 
 /** What happened to a build since the last check. */
 interface Activity {
@@ -26,6 +26,11 @@ interface Activity {
 export class Surplus {
   /** Activity by build name. */
   #activity = new Map<string, Activity>()
+  /**
+   * How many servers that had never run were replaced during the current rolling update, by build name. They gave up nothing, and
+   * nor do the servers in their place run before there is a port for them.
+   */
+  readonly #unstarted = new Map<string, { readonly hash: string; count: number }>()
   #isFirstCheck = true
   readonly #crashedTemplates: CrashedTemplates
 
@@ -43,6 +48,7 @@ export class Surplus {
     activity.terminating++
     if (reason === 'ScaledDown') activity.scaledDown = true
     if (reason === 'Replaced' && ran) activity.replaced = true
+    if (reason === 'Replaced' && !ran) this.#countUnstarted(build)
     if (crash) this.#crashedTemplates.serverCrashed(build, server)
   }
 
@@ -76,6 +82,15 @@ export class Surplus {
     const activity = { scaledDown: false, replaced: false, terminating: 0, created: new Set<string>() }
     this.#activity.set(build, activity)
     return activity
+  }
+
+  #countUnstarted(build: Ref): void {
+    const spec = this.deps().store.builds.get(keyOf(build))?.record.spec
+    if (!spec) return
+    const hash = templateHash(spec)
+    const counted = this.#unstarted.get(build.name)
+    if (counted?.hash === hash) counted.count++
+    else this.#unstarted.set(build.name, { hash, count: 1 })
   }
 
   #checkBuild(
@@ -117,16 +132,25 @@ export class Surplus {
     // After `max` was lowered, servers are terminated regardless of the rolling update.
     if (!replaced || idle.length + active + terminating > spec.max) return
     const hash = templateHash(spec)
-    const good = idle.filter((server) => {
-      const record = store.servers.get(keyOf(server.metadata))?.record
+    const unstarted = this.#unstarted.get(name)
+    let good = 0
+    let onTrialBehindWrite = 0
+    let notStarted = 0
+    for (const server of idle) {
+      const key = keyOf(server.metadata)
       // A server whose record is not written yet may run either template, so it counts as good.
-      if (record?.templateHash !== hash) return true
-      return server.status.state === 'StandingBy' && !this.#crashedTemplates.isOnTrial(server, hash)
-    })
-    if (good.length < kept) {
-      this.world.violate(
-        `a rolling update went too far: build ${name} needs ${wanted} servers but had ${good.length} left`,
-      )
+      if (store.servers.get(key)?.record.templateHash !== hash) good++
+      else if (server.status.state === 'Pending') notStarted++
+      else if (server.status.state !== 'StandingBy') continue
+      else if (!this.#crashedTemplates.isOnTrial(server, hash)) good++
+      else if (store.allocations.isBusy(snapshot.host, key)) onTrialBehindWrite++
+    }
+    // A server is allocated to a waiting caller even on trial. While an earlier write of its record is in flight, the
+    // allocation cannot be seen yet.
+    good += Math.min(onTrialBehindWrite, waiting)
+    if (unstarted?.hash === hash) good += Math.min(unstarted.count, notStarted)
+    if (good < kept) {
+      this.world.violate(`a rolling update went too far: build ${name} needs ${wanted} servers but had ${good} left`)
     }
   }
 }

@@ -21,6 +21,8 @@ export class AllocationTracker {
   readonly #byHost = new WeakMap<Host, Map<string, InFlight>>()
   /** Servers whose last call ended in the current step, each with the session from its last write. */
   readonly #released = new Map<string, string | undefined>()
+  /** Servers whose allocation began in the current step, by host. */
+  readonly #begun = new Map<Host, Set<string>>()
   #step = 0
 
   constructor(readonly world: World) {}
@@ -57,6 +59,12 @@ export class AllocationTracker {
     return [...this.#of(host)].filter(([, { session }]) => session !== undefined).map(([server]) => server)
   }
 
+  /** Returns the servers that this host has chosen for a session in the current step. */
+  begunNow(host: Host): ReadonlySet<string> {
+    this.#forgetLastStep()
+    return this.#begun.get(host) ?? new Set()
+  }
+
   /** True if the server was released in the current step. Its session may already have another server. */
   wasJustReleased(server: string): boolean {
     return this.#releasedNow().has(server)
@@ -85,7 +93,10 @@ export class AllocationTracker {
     entry.calls++
     const session = isAllocation ? written?.session?.id : undefined
     if (session !== undefined) {
-      if (written && isFirst) this.#checkAllocatable(written)
+      if (written && isFirst) {
+        this.#checkAllocatable(written)
+        this.#begun.set(host, new Set(this.#begun.get(host)).add(key))
+      }
       entry.session = session
     }
     const settled = (ok: boolean) => {
@@ -107,9 +118,15 @@ export class AllocationTracker {
   }
 
   #releasedNow(): Map<string, string | undefined> {
-    if (this.#step !== this.world.steps) this.#released.clear()
-    this.#step = this.world.steps
+    this.#forgetLastStep()
     return this.#released
+  }
+
+  #forgetLastStep(): void {
+    if (this.#step === this.world.steps) return
+    this.#step = this.world.steps
+    this.#released.clear()
+    this.#begun.clear()
   }
 
   /** Call only if no other call is in flight: then the server has not changed since the fleet picked it. */

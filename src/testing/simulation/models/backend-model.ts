@@ -8,6 +8,7 @@ import type { GameServer } from '../../../rules/model/wire.js'
 import type { Host } from '../world/host.js'
 import type { World } from '../world/world.js'
 import { type GameBehavior, GameModel } from './game-model.js'
+import type { StartHangs } from './start-hangs.js'
 import { remoteCall, type RemoteCallOptions } from './remote-call.js'
 
 export interface ModelInstance {
@@ -15,25 +16,40 @@ export interface ModelInstance {
   readonly address: string
   readonly ports: Instance['ports']
   phase: Instance['phase']
+  /** True if it stays pending for long or for ever. */
+  readonly hangs: boolean
   exitCode?: number
   game: GameModel | undefined
   /** Elapsed ms at which the instance's process started. */
   runningSince: number
-  /** The instance's last heartbeat that reached the leader. */
+  /** The instance's last heartbeat that reached the leader's engine. */
   lastHeartbeat: { readonly by: Host; readonly at: number } | undefined
 }
 
 export interface BackendModelDependencies {
+  readonly startHangs: StartHangs
   readonly behaviorOf: (spec: InstanceSpec) => GameBehavior
   readonly longestMatchMs: number
-  /** Called when the fleet creates an instance. Returns the reason if the instance cannot be created. */
-  readonly onCreate: (spec: InstanceSpec) => string | undefined
-  /** Delivers a heartbeat to a responsive host. */
-  readonly heartbeat: (instance: ModelInstance, heartbeat: Heartbeat) => HeartbeatAnswer | undefined
+  /**
+   * Called when the fleet creates an instance. `refusal`: the reason if the instance cannot be created. `hangs`: the call gets
+   * no answer. `answered` is called with the answer.
+   */
+  readonly onCreate: (
+    host: Host,
+    spec: InstanceSpec,
+  ) => { readonly refusal: string | undefined; readonly hangs: boolean; readonly answered: () => void }
+  /** Delivers a heartbeat to a responsive host. With `later`, the host may hold its answer. */
+  readonly heartbeat: (
+    instance: ModelInstance,
+    heartbeat: Heartbeat,
+    later?: (answer: HeartbeatAnswer) => void,
+  ) => HeartbeatAnswer | undefined
   /** Called when the game of an instance receives a session. */
   readonly onSession: (instance: ModelInstance, sessionID: string) => void
-  /** Called before the fleet terminates an instance whose process is running. */
-  readonly onTerminate: (instance: ModelInstance) => void
+  /** Called before an instance whose process is running gets its termination signal. */
+  readonly onSignal: (instance: ModelInstance, host: Host) => void
+  /** Called before a running instance is killed because its grace period is over. */
+  readonly onKill: (instance: ModelInstance) => void
 }
 
 /** Reasons why a create fails until something outside the fleet changes. The fleet reports these messages unchanged. */
@@ -43,6 +59,9 @@ export const createRefusals = { noFreePort: 'no port is free', noSuchImage: 'no 
 export function cannotBeCreated({ status }: GameServer): boolean {
   return Object.values(createRefusals).some((message) => message === status.message)
 }
+
+/** The node of all instances. */
+export const modelNode = 'node'
 
 interface Watch {
   readonly listener: BackendListener
@@ -73,6 +92,11 @@ export class BackendModel {
 
   get unavailable(): boolean {
     return this.world.elapsedMs < this.#unavailableUntil
+  }
+
+  /** True if a port is free that an instance can run with. */
+  get hasUsablePort(): boolean {
+    return !candidatePorts(this.range, this.#takenPorts().add(this.deps.startHangs.heldPort ?? NaN), 0).next().done
   }
 
   makeUnavailable(ms: number): void {
@@ -118,19 +142,24 @@ export class BackendModel {
       name: 'model',
       capabilities: { template: 'pod', agent: false },
       defaultStore: { kind: 'memory' },
-      create: (spec) => {
+      create: (spec, { signal } = {}) => {
         this.calls++
         host.beforeChange('backend')
-        const refusal = this.deps.onCreate(spec)
+        const { refusal, hangs, answered } = this.deps.onCreate(host, spec)
+        signal?.addEventListener('abort', answered)
+        if (hangs) return new Promise(() => {})
         return remoteCall(world, host, options, () => {
           if (refusal !== undefined) throw new FleetError('unavailable', refusal)
           return this.#create(spec)
+        }).finally(() => {
+          signal?.removeEventListener('abort', answered)
+          answered()
         })
       },
       destroy: (ref, uid, { graceMs }) => {
         this.calls++
         host.beforeChange('backend')
-        return remoteCall(world, host, options, () => this.#destroy(keyOf(ref), uid, graceMs))
+        return remoteCall(world, host, options, () => this.#destroy(host, keyOf(ref), uid, graceMs))
       },
       list: () => remoteCall(world, host, options, () => [...this.instances.values()].map(toInstance)),
       watch: (listener) => {
@@ -151,23 +180,27 @@ export class BackendModel {
     if (existing) throw new FleetError('conflict', `${key} is another instance`)
     const address = `10.0.${this.#addresses >> 8}.${this.#addresses++ & 255}`
     const ports = this.#takePorts(spec.portsToExpose)
+    const hangsMs = this.deps.startHangs.durationMs(ports)
     const instance: ModelInstance = {
       spec,
       address,
       ports,
       phase: 'pending',
+      hangs: hangsMs > 0,
       game: undefined,
       runningSince: 0,
       lastHeartbeat: undefined,
     }
     this.instances.set(key, instance)
-    if (this.world.chance(0.5)) this.#start(instance)
+    if (hangsMs === Infinity) return toInstance(instance)
+    if (hangsMs > 0) this.world.after(hangsMs, () => this.#start(instance))
+    else if (this.world.chance(0.5)) this.#start(instance)
     else this.world.after(this.world.between(10, 5_000), () => this.#start(instance))
     return toInstance(instance)
   }
 
   #takePorts(containers: readonly number[]): Instance['ports'] {
-    const held = new Set([...this.instances.values()].flatMap((one) => one.ports.map((port) => port.public)))
+    const held = this.#takenPorts()
     return containers.map((container) => {
       const [port] = candidatePorts(this.range, held, this.#lastPort)
       if (port === undefined) {
@@ -182,13 +215,17 @@ export class BackendModel {
     })
   }
 
+  #takenPorts(): Set<number> {
+    return new Set([...this.instances.values()].flatMap((one) => one.ports.map((port) => port.public)))
+  }
+
   #start(instance: ModelInstance): void {
     const { spec } = instance
     if (this.instances.get(keyOf(spec.ref)) !== instance) return
     instance.phase = 'running'
     instance.runningSince = this.world.elapsedMs
     instance.game = new GameModel(this.world, this.deps.behaviorOf(spec), this.deps.longestMatchMs, {
-      send: (heartbeat) => this.deps.heartbeat(instance, heartbeat),
+      send: (heartbeat, later) => this.deps.heartbeat(instance, heartbeat, later),
       onSession: (sessionID) => this.deps.onSession(instance, sessionID),
       onExit: (code) => {
         instance.phase = 'exited'
@@ -207,21 +244,18 @@ export class BackendModel {
     this.#notify((listener) => listener.changed(current))
   }
 
-  #destroy(key: string, uid: string, graceMs: number): Promise<void> | undefined {
+  #destroy(host: Host, key: string, uid: string, graceMs: number): Promise<void> | undefined {
     const instance = this.instances.get(key)
     if (!instance || instance.spec.uid !== uid) return undefined
-    const remove = () => {
+    const remove = (): undefined => {
       if (this.instances.get(key) !== instance) return
       this.instances.delete(key)
       this.removed.add(uid)
       this.#notify((listener) => listener.gone(instance.spec.ref, uid))
     }
     const { game } = instance
-    if (!game?.running) {
-      remove()
-      return undefined
-    }
-    this.deps.onTerminate(instance)
+    if (!game?.running) return remove()
+    this.deps.onSignal(instance, host)
     return new Promise((resolve) => {
       const poll = () => {
         if (this.instances.get(key) !== instance) return resolve()
@@ -229,7 +263,11 @@ export class BackendModel {
         remove()
         return resolve()
       }
-      game.terminate(graceMs, () => game.exit(137))
+      game.signal(graceMs, () => {
+        if (!game.running) return
+        this.deps.onKill(instance)
+        game.exit(137)
+      })
       poll()
     })
   }
@@ -253,7 +291,7 @@ function toInstance(instance: ModelInstance): Instance {
     uid: spec.uid,
     phase,
     ...(exitCode !== undefined && { exitCode }),
-    ...(phase !== 'pending' && { address, node: 'node' }),
+    ...(phase !== 'pending' && { address, node: modelNode }),
     ports: phase === 'pending' ? [] : ports,
   }
 }

@@ -30,17 +30,23 @@ export class GameBehaviors {
     return this.world.oneOf(this.#behaviors) ?? 'normal'
   }
 
+  /** True if creates of this build get no answer. */
+  createHangs(build: string): boolean {
+    return build === unrunnableBuildName && this.unrunnable?.kind === 'hangs' && this.world.faultsEnabled
+  }
+
   /** Returns the reason why this instance cannot be created, or undefined if it can. */
   refusal({ build }: InstanceSpec): string | undefined {
     if (build.name !== unrunnableBuildName || !this.unrunnable) return undefined
     this.unrunnable.createRate.created()
+    if (this.createHangs(build.name)) return undefined
     return this.unrunnable.kind === 'refused' && this.world.faultsEnabled ? createRefusals.noSuchImage : undefined
   }
 }
 
 function someUnrunnableBuild(world: World, limits: FleetLimits): UnrunnableBuild {
-  const standingBy = world.between(1, 3)
-  const kind = world.chance(0.5) ? 'crashes' : 'refused'
+  const standingBy = world.between(1, 4)
+  const kind = world.oneOf(['crashes', 'refused', 'hangs'] as const) ?? 'crashes'
   return { kind, standingBy, createRate: new CreateRate(world, standingBy, limits) }
 }
 

@@ -28,6 +28,10 @@ export type GameBehavior =
   | 'flaky-health'
   /** Sometimes stops sending heartbeats for a while. */
   | 'stalls'
+  /** After a heartbeat without an answer, sends none for 30 s or more, like Unity's client. */
+  | 'backs-off'
+  /** Exits with code 1 if its first heartbeats get no answer, like Java's client. */
+  | 'needs-agent'
   /** Ignores Terminate and keeps sending heartbeats until it is killed. */
   | 'ignores-terminate'
 
@@ -41,17 +45,24 @@ export const unusualBehaviors: readonly GameBehavior[] = [
   'turns-unhealthy',
   'flaky-health',
   'stalls',
+  'backs-off',
+  'needs-agent',
   'ignores-terminate',
 ]
 
 export interface GameModelDependencies {
-  /** Sends a heartbeat. Returns undefined if there was no answer. */
-  send(heartbeat: Heartbeat): HeartbeatAnswer | undefined
+  /**
+   * Sends a heartbeat. Returns undefined if there was no answer. With `later`, the fleet may hold the answer: it then returns
+   * Continue, and `later` receives the answer, unless that is lost.
+   */
+  send(heartbeat: Heartbeat, later?: (answer: HeartbeatAnswer) => void): HeartbeatAnswer | undefined
   onExit(code: number): void
   onSession(sessionID: string): void
 }
 
 const heartbeatMs = 2_000
+/** How long Java's client tries to send its first heartbeat. */
+const firstHeartbeatTriesMs = 8_000
 
 export class GameModel {
   state: GameState = 'Initializing'
@@ -59,7 +70,22 @@ export class GameModel {
   /** The session that the game has received. */
   session: string | undefined
   players: readonly string[] = []
+  /** What the game does when it gets its termination signal. Like most SDKs' games, it may have no handler. */
+  readonly #onSignal: 'dies' | 'exits' | 'ignores'
+  /** What the game's heartbeats show once it has received Terminate. */
+  readonly #onTerminate: 'reports Terminating' | 'stops sending' | 'reports the state before'
+  /** Longest duration of the game's shutdown. */
+  readonly #shutdownMs: number
+  /** Whether its SDK lets the fleet hold answers and reports a change of state at once, like the Node SDK. */
+  readonly #allowsHold: boolean
+  /** Whether its SDK reads an answer only after it has sent the next heartbeat, like Unreal's. */
+  readonly #readsLate: boolean
+  #unread: HeartbeatAnswer | undefined
+  #hasReceivedTerminate = false
   #silentUntil = 0
+  #wasAnswered = false
+  /** Elapsed ms of the first heartbeat, if it got no answer. */
+  #firstTriedAt: number | undefined
   #heartbeats = 0
 
   constructor(
@@ -68,6 +94,13 @@ export class GameModel {
     readonly longestMatchMs: number,
     readonly deps: GameModelDependencies,
   ) {
+    const ignores = behavior === 'ignores-terminate'
+    this.#onSignal = ignores ? 'ignores' : (world.oneOf(['dies', 'dies', 'exits', 'exits', 'ignores']) ?? 'dies')
+    this.#onTerminate =
+      world.oneOf(['reports Terminating', 'stops sending', 'reports the state before']) ?? 'stops sending'
+    this.#shutdownMs = world.oneOf([1_000, 1_000, 4_000, 10_000]) ?? 1_000
+    this.#allowsHold = world.chance(0.5)
+    this.#readsLate = !this.#allowsHold && world.chance(0.3)
     if (behavior === 'crashes-at-start') world.after(world.between(50, 3_000), () => this.#exitWithFault(1))
     if (behavior === 'crashes') world.after(world.between(1_000, 600_000), () => this.#exitWithFault(1))
     if (behavior === 'exits-idle') world.after(world.between(1_000, 300_000), () => this.#exitWithFault(0))
@@ -81,11 +114,12 @@ export class GameModel {
     if (behavior !== 'silent') world.after(world.between(0, 1_000), () => this.#loop())
   }
 
-  /** Acts like SIGTERM: the game exits soon, or is killed after the grace period. */
-  terminate(graceMs: number, kill: () => void): void {
+  /** Acts like SIGTERM: the game dies, or exits soon, or is killed after the grace period. */
+  signal(graceMs: number, kill: () => void): void {
     const { world } = this
-    if (this.behavior === 'ignores-terminate' || world.chance(0.2)) world.after(graceMs, kill)
-    else world.after(world.between(0, Math.min(heartbeatMs, graceMs)), () => (this.running ? this.exit(0) : undefined))
+    if (this.#onSignal === 'dies' && graceMs > 0) world.after(0, () => this.exit(143))
+    else if (this.#onSignal === 'exits') world.after(world.between(0, heartbeatMs), () => this.exit(0))
+    world.after(graceMs, kill)
   }
 
   exit(code: number): void {
@@ -132,8 +166,24 @@ export class GameModel {
       return
     }
     if (world.faultsEnabled && world.chance(0.1)) this.players = this.session ? this.#somePlayers() : []
-    const answer = this.#send()
-    if (answer && this.running) this.#handle(answer)
+    const answer = this.#send((later) => this.#receive(later))
+    const readable = this.#readsLate ? this.#unread : answer
+    this.#unread = answer
+    if (readable) this.#receive(readable)
+    if (answer) this.#wasAnswered = true
+    else if (this.behavior === 'needs-agent' && !this.#wasAnswered) this.#tryFirstHeartbeat()
+    if (!answer && this.behavior === 'backs-off') this.#silentUntil = world.elapsedMs + world.between(30_000, 90_000)
+  }
+
+  #tryFirstHeartbeat(): void {
+    this.#firstTriedAt ??= this.world.elapsedMs
+    if (this.world.elapsedMs - this.#firstTriedAt >= firstHeartbeatTriesMs) this.#exitWithFault(1)
+  }
+
+  #receive(answer: HeartbeatAnswer): void {
+    const { state } = this
+    if (this.running) this.#handle(answer)
+    if (this.#allowsHold && this.state !== state) this.world.after(0, () => this.#heartbeat())
   }
 
   /** Returns random players: often as many as before, but not the same ones. */
@@ -141,9 +191,10 @@ export class GameModel {
     return Array.from({ length: this.world.between(0, 2) }, () => `player-${this.world.between(1, 5)}`)
   }
 
-  #send(): HeartbeatAnswer | undefined {
+  #send(later?: (answer: HeartbeatAnswer) => void): HeartbeatAnswer | undefined {
     const health = this.#health()
-    return this.deps.send({ state: this.state, players: this.players, ...(health && { health }) })
+    const heartbeat = { state: this.state, players: this.players, ...(health && { health }) }
+    return this.deps.send(heartbeat, this.#allowsHold ? later : undefined)
   }
 
   #health(): Heartbeat['health'] {
@@ -168,9 +219,15 @@ export class GameModel {
         if (world.faultsEnabled) this.exit(world.chance(0.1) ? 1 : 0)
       })
     }
-    if (answer.operation === 'Terminate' && this.behavior !== 'ignores-terminate') {
-      this.state = 'Terminating'
-      world.after(world.between(0, 1_000), () => this.exit(0))
-    }
+    if (answer.operation === 'Terminate' && this.behavior !== 'ignores-terminate') this.#shutDown()
+  }
+
+  #shutDown(): void {
+    if (this.#hasReceivedTerminate) return
+    this.#hasReceivedTerminate = true
+    const { world } = this
+    if (this.#onTerminate === 'reports Terminating') this.state = 'Terminating'
+    if (this.#onTerminate === 'stops sending') this.#silentUntil = Infinity
+    world.after(world.between(0, this.#shutdownMs), () => this.exit(0))
   }
 }

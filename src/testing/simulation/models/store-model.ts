@@ -164,55 +164,70 @@ export class StoreModel {
     hooks: CollectionHooks<T>,
   ): Collection<T> {
     const { world } = this
-    const request = <R>(effect: () => R) => {
+    const { kind } = hooks
+    const seen = (found: Versioned<T> | undefined) => {
+      if (kind && found) this.watches.seen(host, kind, found.record, found.revision)
+    }
+    const request = <R>(effect: () => R, replied: (result: R) => void) => {
       this.calls++
-      return remoteCall(world, host, options, effect)
+      const reply = remoteCall(world, host, options, effect)
+      // Subscribes before the caller does, so that this runs before the caller continues.
+      reply.then(replied, () => {})
+      return reply
     }
     const markNews = () => {
       host.hasNews = true
     }
     /** Even without an event, the reply may tell the host about an external edit to a build. */
     const mayLearn = <R>(reply: Promise<R>) => {
-      if (this.watched && hooks.kind === 'builds') void reply.then(markNews, markNews)
+      if (this.watched && kind === 'builds') void reply.then(markNews, markNews)
       return reply
     }
-    const read = <R>(effect: () => R) => mayLearn(request(effect))
-    const change = <R>(effect: () => R) => {
+    const read = <R>(effect: () => R, replied: (result: R) => void) => mayLearn(request(effect, replied))
+    const change = <R>(effect: () => R, replied: (result: R) => void) => {
       host.beforeChange('store')
       this.changes++
-      return mayLearn(request(effect))
+      return mayLearn(request(effect, replied))
     }
+    const write = (record: T, effect: () => string) => change(effect, (revision) => seen({ record, revision }))
     const put = (record: T, before: T | undefined) => {
       const revision = this.#nextRevision()
       records.set(keyOf(record), { record, revision })
-      if (hooks.kind) this.watches.changed(hooks.kind, record)
+      if (kind) this.watches.changed(kind, record)
       hooks.written(before, record, !(host.alive && host.leads))
       return revision
     }
     return {
-      get: (ref) => read(() => records.get(keyOf(ref))),
-      list: () => read(() => [...records.values()]),
+      get: (ref) => read(() => records.get(keyOf(ref)), seen),
+      list: () =>
+        read(
+          () => [...records.values()],
+          (all) => all.forEach(seen),
+        ),
       create: (record) =>
-        change(() => {
+        write(record, () => {
           if (records.has(keyOf(record))) throw new FleetError('conflict', `${keyOf(record)} exists`)
           return put(record, undefined)
         }),
       update: (record, expected) =>
-        change(() => {
+        write(record, () => {
           const current = records.get(keyOf(record))
           if (!current) throw new FleetError('not-found', `${keyOf(record)} is gone`)
           if (current.revision !== expected) throw new FleetError('conflict', `${keyOf(record)} has changed`)
           return put(record, current.record)
         }),
       delete: (ref, expected) =>
-        change(() => {
-          const current = records.get(keyOf(ref))
-          if (!current) return
-          if (current.revision !== expected) throw new FleetError('conflict', `${keyOf(ref)} has changed`)
-          records.delete(keyOf(ref))
-          if (hooks.kind) this.watches.changed(hooks.kind, ref)
-          hooks.removed(current.record)
-        }),
+        change(
+          () => {
+            const current = records.get(keyOf(ref))
+            if (!current) return
+            if (current.revision !== expected) throw new FleetError('conflict', `${keyOf(ref)} has changed`)
+            records.delete(keyOf(ref))
+            if (kind) this.watches.changed(kind, ref)
+            hooks.removed(current.record)
+          },
+          () => {},
+        ),
     }
   }
 }

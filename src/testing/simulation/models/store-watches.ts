@@ -1,6 +1,7 @@
 /**
- * Watches on the modelled store. Events may be late or repeated, and events for different records may be out of order. An
- * interrupted watch delivers nothing; afterwards it either delivers the missed events or relists.
+ * Watches on the modelled store. Events may be late or repeated, and events for different records may be out of order. Like
+ * any store, it reports no version of a record that is older than one the host has already received. An interrupted watch
+ * delivers nothing; afterwards it either delivers the missed events or relists.
  */
 import type { CollectionListener, StoreListener, Versioned } from '../../../contracts/store.js'
 import { type Build, keyOf, type Ref, type Server } from '../../../rules/model/resources.js'
@@ -37,6 +38,8 @@ const retryMs = 500
 
 export class StoreWatches {
   readonly #watch = new Set<Watch>()
+  /** The latest revision of each record that each host has received, in a reply or through its watch. */
+  readonly #seen = new WeakMap<Host, Map<string, number>>()
 
   constructor(
     readonly world: World,
@@ -66,10 +69,20 @@ export class StoreWatches {
     return [...this.#watch].some((watch) => watch.host === host && (watch.listing || this.#isInterrupted(watch)))
   }
 
+  /** Called when a host receives this version of a record. Returns false if it has received a later one before. */
+  seen(host: Host, kind: Kind, ref: Ref, revision: string): boolean {
+    const latest = this.#seen.get(host) ?? new Map<string, number>()
+    this.#seen.set(host, latest)
+    const key = keyFor(kind, ref)
+    if (Number(revision) < (latest.get(key) ?? 0)) return false
+    latest.set(key, Number(revision))
+    return true
+  }
+
   /** Called when a record was written or deleted. */
   changed(kind: Kind, { namespace, name }: Ref): void {
     const ref = { namespace, name }
-    const key = `${kind} ${keyOf(ref)}`
+    const key = keyFor(kind, ref)
     for (const watch of this.#watch) {
       if (!watch.host.alive) this.#watch.delete(watch)
       else if (!watch.listing) this.#send(watch, key, this.#deliveryOf(watch, kind, ref))
@@ -115,9 +128,10 @@ export class StoreWatches {
   }
 
   /** Captures the record at send time; a delayed delivery still carries that version. */
-  #deliveryOf({ listener }: Watch, kind: Kind, ref: Ref): Delivery {
-    if (kind === 'builds') return deliveryOf(listener.builds, this.store.builds, ref)
-    return deliveryOf(listener.servers, this.store.servers, ref)
+  #deliveryOf({ host, listener }: Watch, kind: Kind, ref: Ref): Delivery {
+    const isNews = ({ revision }: Versioned<Ref>) => this.seen(host, kind, ref, revision)
+    if (kind === 'builds') return deliveryOf(listener.builds, this.store.builds, ref, isNews)
+    return deliveryOf(listener.servers, this.store.servers, ref, isNews)
   }
 
   #send(watch: Watch, key: string, delivery: Delivery): void {
@@ -136,14 +150,15 @@ export class StoreWatches {
     const at = Math.max(watch.listedAt, watch.arrivals.get(key) ?? 0, world.elapsedMs + late)
     watch.arrivals.set(key, at)
     this.#deliver(watch, at, delivery)
-    // The repeated event may be out of date by then.
     if (world.fault('store watch: repeated event', 0.03)) this.#deliver(watch, at + world.between(0, 5_000), delivery)
   }
 
   #deliver(watch: Watch, at: number, delivery: Delivery): void {
     this.world.after(at - this.world.elapsedMs, () =>
       watch.host.run(() => {
-        if (!watch.closed) delivery()
+        if (watch.closed) return
+        watch.host.hasNews = true
+        delivery()
       }),
     )
   }
@@ -153,7 +168,15 @@ function deliveryOf<T extends Ref>(
   listener: CollectionListener<T>,
   records: ReadonlyMap<string, Versioned<T>>,
   ref: Ref,
+  isNews: (found: Versioned<T>) => boolean,
 ): Delivery {
   const found = records.get(keyOf(ref))
-  return found ? () => listener.changed(found) : () => listener.gone(ref)
+  if (!found) return () => listener.gone(ref)
+  return () => {
+    if (isNews(found)) listener.changed(found)
+  }
+}
+
+function keyFor(kind: Kind, ref: Ref): string {
+  return `${kind} ${keyOf(ref)}`
 }

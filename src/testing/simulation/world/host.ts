@@ -89,7 +89,13 @@ export class Host {
     adapters: HostAdapters,
     limits: NonNullable<FleetOptions['limits']>,
   ): Promise<void> {
-    const fleet = await createFleet({ ...adapters, limits, clock: this.clock(), agent: { external: 'agent:56001' } })
+    const fleet = await createFleet({
+      ...adapters,
+      limits,
+      logger: false,
+      clock: this.clock(),
+      agent: { external: 'agent:56001' },
+    })
     if (!this.alive) return
     this.fleet = fleet
     fleet.on('*', (event) => {

@@ -141,7 +141,7 @@ describe('a watch', () => {
       await broken(count)
       await clock.advance(firstPauseMs * 2 ** (count - 1))
     }
-    // The fifth is stable, is reopened, and breaks.
+    // The fifth connection is stable, is reopened, and breaks.
     await followed(5)
     await clock.advance(stallMs)
     await followed(6)

@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto'
+import { memoryBackend } from 'gamekeeper/memory'
 import { afterAll, beforeAll, expect, it, onTestFinished } from 'vitest'
 import type { KubernetesApi } from '../../../../adapters/kubernetes/client/api.js'
 import { leaseElector } from '../../../../adapters/kubernetes/leader-election/elector.js'
@@ -12,8 +13,8 @@ import { describeOnCluster } from '../support/describe-on-cluster.js'
 import { buildManifest, openFleet } from '../support/fleets.js'
 
 const leaseMs = 3_000
-/** Longer than any test, so it never expires in one. */
-const longLeaseMs = 30_000
+/** So long that neither its end nor the next poll comes within a test. */
+const longLeaseMs = 3_600_000
 
 interface Means {
   readonly by?: KubernetesApi
@@ -121,13 +122,15 @@ describeOnCluster('leader election by a Lease', () => {
 
   it('a fleet that does not lead rejects allocations, names the leader, and takes over when it resigns', async () => {
     const name = newLease()
-    const first = await openFleet(api, namespace, { elector: elector(name, 'host-1') })
+    // Both reach the same game servers.
+    const backend = memoryBackend({ clock: systemClock })
+    const first = await openFleet(api, namespace, { backend, elector: elector(name, 'host-1') })
     await kubectlWith(buildManifest(namespace, 'arena', { standingBy: 2, max: 4 }), 'apply', '-f', '-')
     await until('two stand by', async () => {
       const { status } = await first.builds.get({ namespace, name: 'arena' })
       return status.currentStandingBy === 2
     })
-    const second = await openFleet(api, namespace, { elector: elector(name, 'host-2') })
+    const second = await openFleet(api, namespace, { backend, elector: elector(name, 'host-2') })
     const request = { buildID: 'id-of-arena', sessionID: randomUUID() }
     const refusal: unknown = await second.allocate(request).catch((error: unknown) => error)
     expect(FleetError.is(refusal, 'not-leader') && refusal.retryable && refusal.message).toContain('host-1 does')

@@ -106,13 +106,13 @@ describe('a Lease that is deleted', () => {
     const first = host('first')
     await until('the first leads', () => first.leads)
     const { answer } = server
-    // Happens between the host's read and its write.
+    // Happens just before the host's next write.
     server.answer = (request, response, url) => {
-      if (request.method === 'POST') {
+      if (request.method !== 'GET') {
         const metadata = { name: 'fleet', resourceVersion: String(++state.revision) }
         state.lease = { metadata, spec: { holderIdentity: 'another', leaseDurationSeconds: 1 } }
-        server.answer = () => {}
-        return respond(response, 409, statusOf(409, 'AlreadyExists', 'fleet'))
+        server.answer = answer
+        return respond(response, 409, statusOf(409, 'Conflict', 'fleet'))
       }
       answer(request, response, url)
     }

@@ -28,7 +28,11 @@ async function scene() {
     leases.set(metadata.name, lease)
     return lease
   }
-  const server = await fakeApiServer((request, response, { pathname }) => {
+  const server = await fakeApiServer((request, response, { pathname, searchParams }) => {
+    // The watch on the own Lease. It stays silent, so these hosts find out by polling.
+    if (searchParams.has('watch')) return response.writeHead(200).flushHeaders()
+    if (searchParams.has('fieldSelector'))
+      return respond(response, 200, { metadata: { resourceVersion: '1' }, items: [] })
     let text = ''
     request.on('data', (chunk: Buffer) => (text += chunk.toString()))
     request.on('end', () => {

@@ -63,6 +63,39 @@ describe('node ports', () => {
     await clock.advance(60_000)
     expect(pool.take(4, [])).toEqual([102, 103, 100, 101])
   })
+
+  it('are never used on a node that refused them, for ten minutes', async () => {
+    const { clock, pool } = poolOf([102, 103].map((port) => ({ port, node: 'a' })))
+    pool.refuse('a', [100])
+    expect(pool.refusingNodes([100, 101])).toEqual(['a'])
+    expect(pool.take(1, ['a'])).toEqual([101])
+    expect(() => pool.take(2, ['a'])).toThrow('2 in use on a and 1 held there by other programs')
+    await clock.advance(599_999)
+    expect(() => pool.take(2, ['a'])).toThrow('not enough free public ports')
+    await clock.advance(1)
+    expect(pool.refusingNodes([100])).toEqual([])
+    expect(pool.take(2, ['a'])).toEqual([100, 101])
+  })
+
+  it('are used on nodes other than the one that refused them, when no other ports are left', () => {
+    const held = [101, 102].flatMap((port) => ['a', 'b'].map((node) => ({ port, node })))
+    const { pool } = poolOf([...held, { port: 103, node: 'b' }])
+    pool.refuse('a', [100])
+    expect(pool.take(1, ['b'])).toEqual([100])
+    expect(pool.refusingNodes([100])).toEqual(['a'])
+    expect(pool.take(1, ['a'])).toEqual([103])
+    expect(pool.refusingNodes([103])).toEqual([])
+  })
+
+  it('are used on a node where they are suspected of being taken only if no others are left', async () => {
+    const { clock, pool } = poolOf([])
+    pool.suspect('a', [100, 101, 102])
+    expect(pool.take(1, ['a'])).toEqual([103])
+    expect(pool.take(1, ['a'])).toEqual([103])
+    expect(pool.take(2, ['a'])).toEqual([100, 101])
+    await clock.advance(600_000)
+    expect(pool.take(2, ['a'])).toEqual([102, 103])
+  })
 })
 
 describe('a node', () => {

@@ -59,13 +59,13 @@ describeOnCluster('a fleet', () => {
       return { name: row['NAME'] ?? '', row, allocate, allocation }
     }
     /** The build's Event about one of its servers. */
-    const eventAbout = async (server: string) => {
+    const warningAbout = async (server: string) => {
       const line = 'jsonpath={range .items[*]}{.type} {.reason}: {.message}{"\\n"}{end}'
       const events = await k('get', 'events', '--field-selector', `involvedObject.name=${build}`, '-o', line)
-      return events.split('\n').find((one) => one.includes(server))
+      return events.split('\n').find((one) => one.startsWith('Warning') && one.includes(server))
     }
     const crashes = async () => (await fleet.builds.get({ namespace, name: build })).status.crashesCount
-    return { servers, standing, play, eventAbout, crashes }
+    return { servers, standing, play, warningAbout, crashes }
   }
 
   const read = (pod: string, path: string) => k('get', 'pod', pod, '-o', `jsonpath={${path}}`)
@@ -107,7 +107,7 @@ describeOnCluster('a fleet', () => {
   })
 
   it('loses no match on a drained node with the example disruption budget, and moves idle servers', limit, async () => {
-    const { standing, play, eventAbout, crashes } = await scene('drained', 1)
+    const { standing, play, warningAbout, crashes } = await scene('drained', 1)
     const [first = ''] = await standing(1)
     expect(await safeToEvict(first)).toBe('true')
     const match = await play()
@@ -124,7 +124,7 @@ describeOnCluster('a fleet', () => {
       return found[0] === idle ? undefined : found
     })
     expect(await nodeOf(next)).not.toBe(left)
-    expect(await until('it is reported', () => eventAbout(idle))).toMatch(/^Warning Gone: .*pod deleted/)
+    expect(await until('it is reported', () => warningAbout(idle))).toMatch(/^Warning Gone: .*pod deleted/)
     const refusal = await drain(match.name, '--timeout=1s').catch(messageOf)
     expect(refusal).toContain("violate the pod's disruption budget")
     expect(await read(match.name, '.metadata.deletionTimestamp')).toBe('')
@@ -136,7 +136,7 @@ describeOnCluster('a fleet', () => {
     'deletes a pod with its server and a server with its pod, reports the deleted pod, and replaces both',
     limit,
     async () => {
-      const { standing, eventAbout, crashes } = await scene('deleted', 2)
+      const { standing, warningAbout, crashes } = await scene('deleted', 2)
       const [server = '', pod = ''] = await standing(2)
       await Promise.all([k('delete', 'gs', server, '--wait=false'), k('delete', 'pod', pod, '--wait=false')])
       await until('both are gone, and what belongs to them', async () => {
@@ -145,7 +145,7 @@ describeOnCluster('a fleet', () => {
       })
       const next = await standing(2)
       expect(next.filter((name) => name === server || name === pod)).toEqual([])
-      expect(await until('it is reported', () => eventAbout(pod))).toMatch(/^Warning Gone: .*pod deleted/)
+      expect(await until('it is reported', () => warningAbout(pod))).toMatch(/^Warning Gone: .*pod deleted/)
       expect(await crashes()).toBe(0)
     },
   )

@@ -84,7 +84,7 @@ async function scene(first: readonly object[] = [], { publicAddress, logger = si
     ...{ pods, reports, watches, opened, nodes, requests: server.requests },
     send: (type: string, object: object) => watches.at(-1)?.response.write(`${JSON.stringify({ type, object })}\n`),
     lists: (items: readonly object[], at: number) => (listed = { items, revision: at }),
-    /** Holds the next lists back; resolves with a function that answers the first one. */
+    /** Holds back the next lists. Resolves with a function that answers the first one. */
     held: () => new Promise<() => void>((resolve) => (hold = resolve)),
     shows: (answer: Answer) => (show = answer),
     cachedUid: () => pods.find(ref)?.podUid,

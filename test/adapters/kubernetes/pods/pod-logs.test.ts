@@ -1,6 +1,7 @@
 /** Pod logs across broken connections: each line exactly once, also when several share a timestamp. */
 import { expect, it } from 'vitest'
 import { type LogSource, podLogs } from '../../../../adapters/kubernetes/pods/pod-logs.js'
+import { maxLineBytes } from '../../../../adapters/shared/line-splitter.js'
 import { apiOf, configFor, fakeApiServer } from '../support/fake-api-server.js'
 import { linesOf } from '../support/support.js'
 
@@ -33,4 +34,13 @@ it('a pod log yields only new lines after a broken connection', async () => {
   const second = `${first}${at(2)} d\n${at(3)} e\n`
   const third = `${at(3)} e\n${at(3)} f\n`
   expect(await linesFrom([first, second, third], true)).toEqual(['a', 'b', 'c', 'd', 'e', 'f'])
+})
+
+it('a pod log that is one very long line is yielded in pieces of a bounded length, also after a broken connection', async () => {
+  const long = 'x'.repeat(5 * maxLineBytes)
+  const first = `${at(1)} a\n${at(2)} ${long}\n`
+  const lines = await linesFrom([first, `${at(2)} ${long}\n${at(3)} b\n`], true)
+  expect([lines[0], lines.at(-1)]).toEqual(['a', 'b'])
+  expect(lines.slice(1, -1).join('')).toBe(long)
+  expect(Math.max(...lines.map(({ length }) => length))).toBeLessThanOrEqual(maxLineBytes)
 })

@@ -152,6 +152,34 @@ const table: readonly (readonly [string, Sketch, object])[] = [
     { phase: 'exited', exitCode: 127, reason: 'cannot run /no/such: stat /no/such: no such file or directory' },
   ],
   [
+    'has a command that does not exist, on containerd',
+    {
+      phase: 'Failed',
+      game: exits(128, {
+        reason: 'StartError',
+        message:
+          'failed to create containerd task: failed to create shim task: OCI runtime create failed: runc create failed: unable to start container process: exec: "/no/such": stat /no/such: no such file or directory: unknown',
+      }),
+    },
+    { phase: 'exited', exitCode: 127, reason: 'cannot run /no/such: stat /no/such: no such file or directory' },
+  ],
+  [
+    'has a command that is not executable, on containerd',
+    {
+      phase: 'Failed',
+      game: exits(128, {
+        reason: 'StartError',
+        message: 'failed to create containerd task: exec: "/data": permission denied: unknown',
+      }),
+    },
+    { phase: 'exited', exitCode: 126, reason: 'cannot run /data: permission denied' },
+  ],
+  [
+    'exits with 128 on its own',
+    { phase: 'Failed', game: exits(128, { reason: 'Error' }) },
+    { phase: 'exited', exitCode: 128 },
+  ],
+  [
     'has an init container that failed',
     { phase: 'Failed', init: exits(2, { reason: 'Error' }), game: { waiting: { reason: 'PodInitializing' } } },
     { phase: 'exited', exitCode: 2, reason: 'init container first failed' },

@@ -2,7 +2,7 @@ import { text } from 'node:stream/consumers'
 import { kubernetesBackend } from 'gamekeeper/kubernetes'
 import { expect, it, onTestFinished } from 'vitest'
 import { podOf } from '../../../../adapters/kubernetes/provisioning/pod-spec.js'
-import { fixedHostPorts } from '../../../../adapters/kubernetes/provisioning/template.js'
+import { checkForKubernetes, fixedHostPorts } from '../../../../adapters/kubernetes/provisioning/template.js'
 import { configFor, fakeApiServer, respond, statusOf } from '../support/fake-api-server.js'
 import { specOf } from '../support/support.js'
 
@@ -23,6 +23,8 @@ it('a pod gets the labels and annotations of its template, but no other metadata
     secret: 's',
     owner: undefined,
     scheduling: 'distributed',
+    platform: {},
+    refusingNodes: [],
   })
   expect(Object.keys(Object(Reflect.get(pod, 'metadata'))).toSorted()).toEqual([
     'annotations',
@@ -31,6 +33,32 @@ it('a pod gets the labels and annotations of its template, but no other metadata
     'namespace',
   ])
   expect(pod).toMatchObject({ metadata: { ...spec.ref, ...own } })
+})
+
+it('a pod stays away from the nodes that refuse its ports, in addition to the affinity of its template', () => {
+  const zone = { key: 'zone', operator: 'In', values: ['a'] }
+  const required = (terms: readonly object[]) => ({
+    nodeAffinity: { requiredDuringSchedulingIgnoredDuringExecution: { nodeSelectorTerms: terms } },
+  })
+  const affinityOf = (affinity: object | undefined, refusingNodes: readonly string[]) => {
+    const spec = specOf('games', 'sleep 600', { pod: { ...(affinity && { affinity }) } })
+    const base = { group: 'mps.gamekeeper.com', secret: 's', owner: undefined, scheduling: 'distributed' } as const
+    return Reflect.get(
+      Object(Reflect.get(podOf({ ...base, spec, ports: [], platform: {}, refusingNodes }), 'spec')),
+      'affinity',
+    )
+  }
+  const not = (node: string) => ({ key: 'metadata.name', operator: 'NotIn', values: [node] })
+  const own = required([{ matchExpressions: [zone] }, { matchFields: [not('c')] }])
+  expect(affinityOf(undefined, [])).toBeUndefined()
+  expect(affinityOf(own, [])).toEqual(own)
+  expect(affinityOf(undefined, ['a'])).toEqual(required([{ matchFields: [not('a')] }]))
+  expect(affinityOf(own, ['a', 'b'])).toEqual(
+    required([
+      { matchExpressions: [zone], matchFields: [not('a'), not('b')] },
+      { matchFields: [not('c'), not('a'), not('b')] },
+    ]),
+  )
 })
 
 it('a template’s fixed host ports are those it requests, except those that the fleet replaces', () => {
@@ -61,4 +89,12 @@ it('a pod gets no public port that its template requests as a host port', async 
   const ports = [{ containerPort: 9_100, hostPort: 10_000 }]
   await backend.create(specOf('games', '', { ports: [7777], container: { ports } }))
   expect(bodies).toEqual([expect.stringContaining('"hostPort":10001')])
+})
+
+it('a template with a container without an image is refused when its build is, not when its pod is created', () => {
+  const containers = [{ name: 'game', image: 'arena:1' }, { name: 'proxy' }]
+  expect(() => checkForKubernetes({ spec: { containers } })).toThrow(
+    'spec.template.spec.containers[1].image is required: it names the image that the container runs',
+  )
+  expect(() => checkForKubernetes({ spec: { containers: containers.slice(0, 1) } })).not.toThrow()
 })

@@ -33,7 +33,7 @@ it('creating a pod during a quota update fails with a retryable error that names
   onTestFinished(() => pods.stop())
   await pods.start()
   const ports = new NodePorts({ first: 10_000, last: 10_009 }, systemClock, () => pods.heldPorts())
-  const deps = { api, pods, ports, group, scheduling: 'packed', secrets: { provide() {} } } as const
+  const deps = { api, pods, ports, group, scheduling: 'packed', platform: {}, secrets: { provide() {} } } as const
   const creation = new PodCreation(
     { ...deps, incompletePods: { removed: async () => {} }, instanceOf: ({ instance }) => instance },
     { spec: specOf('games', ''), secret: 's', owner: undefined, signal: undefined },
@@ -44,7 +44,7 @@ it('creating a pod during a quota update fails with a retryable error that names
 
 it('creating a build during a quota update does not report the build as existing', async () => {
   const api = await busyApi()
-  const parts = { api, namespaces: ['games'], throwIfClosed() {} }
+  const parts = { api, clock: systemClock, namespaces: ['games'], throwIfClosed() {} }
   const builds = new BuildCollection(parts, fleetResources(group))
   const build = {
     ...{ namespace: 'games', name: 'arena', uid: 'u', createdAt: 0, crashes: 0, countedCrashes: [], conditions: [] },

@@ -31,6 +31,7 @@ const good: Json = {
   health: {
     firstHeartbeatSeconds: 1,
     silenceSeconds: 1,
+    lateStartSeconds: 1,
     initializingSeconds: 1,
     sessionSeconds: 1,
     endLongSessions: true,
@@ -67,6 +68,7 @@ const places = [
   'health',
   'health.firstHeartbeatSeconds',
   'health.silenceSeconds',
+  'health.lateStartSeconds',
   'health.initializingSeconds',
   'health.sessionSeconds',
   'health.endLongSessions',
@@ -134,8 +136,11 @@ const beyondSchema: ReadonlySet<string> = new Set([
 
 const ref = { namespace: 'games', name: 'arena-1' }
 
+/** Stands for every key of a map. */
+const anyKey = 'any'
+
 /** Has every field. A new field must be added here, which makes the test check its definition. */
-const wholeServer: Required<Server> & { readonly session: Required<Session> } = {
+const wholeServer: Required<Omit<Server, 'tokenLost'>> & { readonly session: Required<Session> } = {
   ...ref,
   ...{ uid: 'u', token: 't', build: 'arena', buildUid: 'b', templateHash: 'h', graceSeconds: 5 },
   createdAt: 1_700_000_000_000,
@@ -144,6 +149,13 @@ const wholeServer: Required<Server> & { readonly session: Required<Session> } = 
   ...{ reachedInitializingOn: 1_700_000_001_000, reachedStandingByOn: 1_700_000_002_000 },
   reachedActiveOn: 1_700_000_003_000,
   session: { id: 'a9b1c2d3-0000-4000-8000-000000000001', cookie: 'mode=duel', initialPlayers: ['amie'] },
+  maintenance: { at: 1_700_003_600_000, source: 'node' },
+  data: {
+    labels: { [anyKey]: 'dust' },
+    annotations: { [anyKey]: 'a note' },
+    counters: { [anyKey]: { count: 1, capacity: 2 } },
+    lists: { [anyKey]: { values: ['amie'], capacity: 2 } },
+  },
   ending: { reason: 'Exited', message: 'it ended', crash: false, at: 1_700_000_004_000 },
 }
 const wholeDetail: Required<Detail> = { ...ref, build: 'arena', players: ['amie'] }
@@ -174,7 +186,8 @@ describe('the custom resource definitions', () => {
       return (/allowed fields are (.*)/.exec(message)?.[1] ?? '').split(', ').toSorted()
     }
     const metadata = { name: 'arena' }
-    expect(fieldsOf(spec)).toEqual(knownTo({ metadata, spec: { ...good, other: 1 } }))
+    // What a caller writes as `run` is stored as template and portsToExpose.
+    expect([...fieldsOf(spec), 'run'].toSorted()).toEqual(knownTo({ metadata, spec: { ...good, other: 1 } }))
     expect(fieldsOf(at(spec, 'properties.health'))).toEqual(
       knownTo({ metadata, spec: { ...good, health: { other: 1 } } }),
     )
@@ -182,7 +195,7 @@ describe('the custom resource definitions', () => {
 
   it('have exactly the fields that the store writes for builds, servers and details', async () => {
     const [build, server, detail] = await schemas()
-    const open = { encrypt: (token: string) => token, decrypt: (sealed: string) => sealed }
+    const open = { encrypt: (token: string) => token, decrypt: (token: string) => ({ token }) }
     const made = newServerObject(wholeServer, fleetResources(), open, undefined)
     const written = { spec: at(made, 'spec'), status: serverStatus(wholeServer, '7') }
     const spec = detailSpec(wholeDetail, '7')
@@ -196,6 +209,16 @@ describe('the custom resource definitions', () => {
     }
     expect(readServer(object(written), open)).toEqual(wholeServer)
     expect(readDetail(object({ spec }))).toEqual(wholeDetail)
+  })
+
+  it('describe every field, for kubectl explain', async () => {
+    const documents = parseAllDocuments(await definitionsText()).map((document): unknown => document.toJS())
+    const whole = documents.map((document) => at(document, 'spec.versions.0.schema.openAPIV3Schema'))
+    expect(whole.map((schema) => typeof at(schema, 'description'))).toEqual(['string', 'string', 'string'])
+    // Kubernetes describes the metadata itself, and allows no other description.
+    const described = whole.flatMap((schema) => fieldsOf(schema).filter(([path]) => !path.startsWith('metadata')))
+    expect(described.length).toBeGreaterThan(80)
+    expect(described.filter(([, field]) => !at(field, 'description')).map(([path]) => path)).toEqual([])
   })
 
   it('list exactly the states of a server', async () => {
@@ -295,11 +318,26 @@ async function schemas(): Promise<readonly unknown[]> {
 function placesOf(schema: unknown, path = ''): readonly string[] {
   const items = at(schema, 'items')
   if (items !== undefined) return placesOf(items, `${path}[]`)
+  const entries = at(schema, 'additionalProperties')
+  if (entries !== undefined) return placesOf(entries, `${path}.${anyKey}`)
   const properties = at(schema, 'properties')
   if (!isObject(properties)) return [path]
   return Object.entries(properties)
     .flatMap(([key, inner]) => placesOf(inner, `${path}.${key}`))
     .toSorted((a, b) => a.localeCompare(b))
+}
+
+/** The path and schema of every property in a schema, whatever contains it. */
+function fieldsOf(schema: unknown, path = ''): readonly (readonly [path: string, schema: unknown])[] {
+  const inner = ['items', 'additionalProperties'].flatMap((part) => fieldsIn(at(schema, part), `${path}[]`))
+  return [...inner, ...fieldsIn(schema, path)]
+}
+
+function fieldsIn(schema: unknown, path: string): readonly (readonly [path: string, schema: unknown])[] {
+  return Object.entries(Object(at(schema, 'properties'))).flatMap(([key, field]) => {
+    const place = path === '' ? key : `${path}.${key}`
+    return [[place, field] as const, ...fieldsOf(field, place)]
+  })
 }
 
 /** The path of every field of a value. */

@@ -122,6 +122,32 @@ describe('the counts of a build', () => {
 })
 
 describe('the Events of a build', () => {
+  it('tell its normal life at a limited rate, which leaves room for failures', async () => {
+    const { clock, store, events } = await scene()
+    const server = { namespace: ref.namespace, name: 'arena-1' }
+    const about = { seq: 1, at: clock.now(), build: ref, server }
+    const allocated = () =>
+      store.display?.event({ ...about, type: 'Allocated', message: 'allocated', sessionID: 's', waitedMs: 0 })
+    store.display?.event({ ...about, type: 'BuildCreated', message: 'created' })
+    store.display?.event({ ...about, type: 'ServerCreated', message: 'created' })
+    store.display?.event({ ...about, type: 'ServerEnding', message: 'replaced', reason: 'Replaced', crash: false })
+    for (let n = 0; n < 1_000; n++) allocated()
+    store.display?.event({ ...about, type: 'ServerEnding', message: 'it crashed', reason: 'NonZeroExit', crash: true })
+    await until('the crash is written', () => events.includes('NonZeroExit: it crashed'))
+    await until('the others are', () => events.length >= 21)
+    expect(events.slice(0, 3).toSorted()).toEqual([
+      'BuildCreated: created',
+      'Replaced: replaced',
+      'ServerCreated: created',
+    ])
+    await clock.advance(2_000)
+    for (let n = 0; n < 1_000; n++) allocated()
+    store.display?.event({ ...about, type: 'ServerHealthChanged', message: 'ill', health: 'Unhealthy' })
+    await until('the next is written', () => events.includes('Unhealthy: ill'))
+    await until('and what is left of the others', () => events.length >= 24)
+    expect(events.filter((event) => event === 'Allocated: allocated')).toHaveLength(19)
+  })
+
   it('report one failure of each kind per minute, however many servers it affects', async () => {
     const { clock, store, events } = await scene()
     const fail = (type: 'ServerStartFailed' | 'ReconcileFailed', name: string, build = ref) => {

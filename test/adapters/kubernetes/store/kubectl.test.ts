@@ -1,8 +1,10 @@
 import { randomUUID } from 'node:crypto'
-import { afterAll, beforeAll, expect, it } from 'vitest'
+import { afterAll, beforeAll, expect, it, onTestFinished } from 'vitest'
+import { defaultKubeConfig } from '../../../../adapters/kubernetes/client/kube-config.js'
 import type { FleetEvent } from '../../../../src/contracts/events.js'
 import { until } from '../../../e2e/until.js'
 import { clusterApi, kubectl, kubectlWith, makeNamespace, namespaceName, removeNamespace } from '../support/cluster.js'
+import { countingProxy } from '../support/counting-proxy.js'
 import { installDefinitions } from '../support/definitions.js'
 import { describeOnCluster } from '../support/describe-on-cluster.js'
 import { buildManifest, openFleet, openStore, tableOf } from '../support/fleets.js'
@@ -67,6 +69,18 @@ describeOnCluster('a fleet managed with kubectl', () => {
     expect(await table('gsd')).toMatchObject([{ NAME: name, PLAYERS: '2' }])
   })
 
+  it('has short names of its own, and shows everything under its category', async () => {
+    const { k, apply, standing } = await scene()
+    await apply('arena', { standingBy: 1, max: 1 })
+    await standing(1)
+    expect((await k('get', 'gkb', '-o', 'name')).trim()).toBe('gameserverbuild.mps.gamekeeper.com/arena')
+    const all = (await k('get', 'gamekeeper', '-o', 'name')).trim().split('\n')
+    expect(all.toSorted()).toEqual([
+      (await k('get', 'gks', '-o', 'name')).trim(),
+      'gameserverbuild.mps.gamekeeper.com/arena',
+    ])
+  })
+
   it('scales immediately on kubectl scale and kubectl edit', async () => {
     const { k, apply, standing } = await scene({ limits: { resyncIntervalMs: 600_000 } })
     await apply('arena', { standingBy: 1, max: 6 })
@@ -75,6 +89,28 @@ describeOnCluster('a fleet managed with kubectl', () => {
     await standing(5)
     await k('patch', 'gsb', 'arena', '--type', 'merge', '-p', '{"spec":{"standingBy":2,"max":2}}')
     await standing(2)
+  })
+
+  it('takes an edit from the watch, without requesting the build again', async () => {
+    const namespace = await makeNamespace(api, namespaceName())
+    namespaces.push(namespace)
+    const proxy = await countingProxy(defaultKubeConfig())
+    onTestFinished(() => proxy.close())
+    const counted = clusterApi(proxy.config)
+    onTestFinished(() => counted.close())
+    const fleet = await openFleet(counted, namespace)
+    const isStandingBy = (count: number) => async () =>
+      (await fleet.builds.get({ namespace, name: 'arena' })).status.currentStandingBy === count
+    await kubectlWith(buildManifest(namespace, 'arena', { standingBy: 1, max: 6 }), 'apply', '-f', '-')
+    await until('1 server stands by', isStandingBy(1))
+    const before = proxy.requests.length
+    for (const standingBy of [3, 2, 4]) {
+      const spec = JSON.stringify({ spec: { standingBy } })
+      await kubectl('-n', namespace, 'patch', 'gsb', 'arena', '--type', 'merge', '-p', spec)
+      await until(`${standingBy} servers stand by`, isStandingBy(standingBy))
+    }
+    const reads = proxy.requests.slice(before).filter((request) => /^GET \S+\/gameserverbuilds\/arena$/.test(request))
+    expect(reads).toEqual([])
   })
 
   it('clamps standingBy to max, and reports it in a condition and an Event until it is corrected', async () => {

@@ -12,7 +12,7 @@ import type { Server } from '../../../../src/rules/model/resources.js'
 import { minimalServer } from '../../../../src/testing/records.js'
 
 const ref = { namespace: 'games', name: 'arena-1' }
-const open = { encrypt: (token: string) => token, decrypt: (sealed: string) => sealed }
+const open = { encrypt: (token: string) => token, decrypt: (token: string) => ({ token }) }
 
 function written(server: Server, status?: object): KubeObject {
   const made: unknown = JSON.parse(JSON.stringify(newServerObject(server, fleetResources(), open, undefined)))

@@ -4,14 +4,14 @@ import { randomBytes } from 'node:crypto'
 import { promisify } from 'node:util'
 import { systemClock } from '../../../../src/contracts/clock.js'
 import { KubernetesApi } from '../../../../adapters/kubernetes/client/api.js'
-import { defaultKubeConfig } from '../../../../adapters/kubernetes/client/kube-config.js'
+import { defaultKubeConfig, type KubeConfigLike } from '../../../../adapters/kubernetes/client/kube-config.js'
 
 const run = promisify(execFile)
 
 /** An API client as administrator. The caller closes it. */
-export function clusterApi(): KubernetesApi {
+export function clusterApi(config: KubeConfigLike = defaultKubeConfig()): KubernetesApi {
   const limits = { requestsPerSecond: 1_000, connections: 64, callTimeoutMs: 20_000 }
-  return new KubernetesApi({ config: defaultKubeConfig(), clock: systemClock, ...limits })
+  return new KubernetesApi({ config, clock: systemClock, ...limits })
 }
 
 /** Resolves with kubectl's output; rejects with its errors. */

@@ -5,6 +5,7 @@
 import { createFleet, type Fleet, type FleetLimits } from 'gamekeeper'
 import { type KubernetesBackendOptions, kubernetesBackend } from 'gamekeeper/kubernetes'
 import type { Instance } from '../../../../src/contracts/backend.js'
+import type { HeartbeatAnswer } from '../../../../src/rules/game/heartbeat.js'
 import { FleetError } from '../../../../src/contracts/errors.js'
 import { keyOf, type Ref } from '../../../../src/rules/model/resources.js'
 import type { KubernetesApi } from '../../../../adapters/kubernetes/client/api.js'
@@ -44,6 +45,8 @@ export async function removePods(api: KubernetesApi, namespace: string): Promise
 export class HollowGames {
   readonly #ids = new Map<string, string>()
   readonly #running = new Set<string>()
+  /** The games that have received a session. */
+  readonly #active = new Set<string>()
   #fleet: Fleet | undefined
   readonly #timer = setInterval(() => this.#beatAll(), 1_000)
 
@@ -64,6 +67,10 @@ export class HollowGames {
         changed: (instance) => {
           listener.changed(instance)
           this.#schedule(instance)
+        },
+        gone: (ref, uid) => {
+          listener.gone(ref, uid)
+          this.#stop(keyOf(ref))
         },
       })
     // Unused, since the games run in this process.
@@ -86,9 +93,24 @@ export class HollowGames {
     for (const key of this.#running) this.#beat(key)
   }
 
-  #beat(key: string): void {
+  /** Sends a heartbeat of this server and returns the answer. */
+  answerTo(server: Ref): HeartbeatAnswer | undefined {
+    return this.#beat(keyOf(server))
+  }
+
+  #beat(key: string): HeartbeatAnswer | undefined {
     const id = this.#ids.get(key)
-    if (id !== undefined) this.#fleet?.heartbeat(id, { state: 'StandingBy', health: 'Healthy', players: [] })
+    if (id === undefined) return undefined
+    const state = this.#active.has(key) ? 'Active' : 'StandingBy'
+    const answer = this.#fleet?.heartbeat(id, { state, health: 'Healthy', players: [] })
+    if (answer?.operation === 'Active') this.#active.add(key)
+    return answer
+  }
+
+  #stop(key: string): void {
+    this.#ids.delete(key)
+    this.#running.delete(key)
+    this.#active.delete(key)
   }
 }
 

@@ -1,0 +1,107 @@
+/** Follows the engine's events for this fleet's containers, and reconnects when the stream ends. */
+import type { Clock } from '../../../src/contracts/clock.js'
+import type { Logger } from '../../../src/contracts/logger.js'
+import { isObject } from '../../../src/rules/validation/problem.js'
+import type { EngineApi } from '../engine/engine-api.js'
+import type { OpenStream } from '../engine/engine-calls.js'
+import { type Identity, identityOf } from './labels.js'
+import { jsonLinesOf } from '../engine/streams.js'
+
+export interface ContainerEvent {
+  readonly id: string
+  readonly identity: Identity
+  /** `destroy` means that the container was removed. */
+  readonly action: 'start' | 'changed' | 'destroy'
+}
+
+export interface ContainerEventsDependencies {
+  readonly api: EngineApi
+  readonly fleet: string
+  readonly filter: string
+  readonly clock: Clock
+  readonly logger: Logger
+  readonly onEvent: (event: ContainerEvent) => void
+  /** Called after every connect, because events may have been lost before it. */
+  readonly onConnect: () => void
+}
+
+const changeActions: ReadonlySet<string> = new Set(['die', 'pause', 'unpause', 'oom', 'restart'])
+const backoffInitialMs = 100
+const backoffMaxMs = 5_000
+
+export class ContainerEvents {
+  readonly #deps: ContainerEventsDependencies
+  #open: OpenStream | undefined
+  #wake = () => {}
+  #stopped = false
+  /**
+   * Time of the last event, in seconds of the engine's time. Reconnecting from this time may repeat events but loses none.
+   */
+  #since: number | undefined
+  readonly #done: Promise<void>
+
+  constructor(deps: ContainerEventsDependencies) {
+    this.#deps = deps
+    this.#done = this.#run()
+  }
+
+  /** Call after another call has timed out: this stream may be dead too, without having ended. */
+  reconnect(): void {
+    this.#open?.stop()
+  }
+
+  async stop(): Promise<void> {
+    this.#stopped = true
+    this.#open?.stop()
+    this.#wake()
+    await this.#done
+  }
+
+  /** Never rejects. */
+  async #run(): Promise<void> {
+    const { api, filter, clock, logger, onConnect } = this.#deps
+    let backoffMs = backoffInitialMs
+    while (!this.#stopped) {
+      try {
+        this.#open = await api.events([filter], this.#since)
+        if (this.#isStopped()) this.#open.stop()
+        else onConnect()
+        backoffMs = backoffInitialMs
+        for await (const line of jsonLinesOf(this.#open.stream)) this.#onLine(line)
+        logger.debug({}, 'Docker event stream ended; reconnecting')
+      } catch (error) {
+        if (!this.#isStopped()) logger.debug({ err: error }, 'Docker event stream failed; reconnecting')
+      }
+      this.#open = undefined
+      if (this.#isStopped()) return
+      await this.#sleep(clock, backoffMs)
+      backoffMs = Math.min(2 * backoffMs, backoffMaxMs)
+    }
+  }
+
+  /** A method rather than a field access, because TypeScript assumes that the field does not change across an await. */
+  #isStopped(): boolean {
+    return this.#stopped
+  }
+
+  #onLine(line: unknown): void {
+    if (!isObject(line) || !isObject(line['Actor'])) return
+    const { time, Action: action, Actor: actor } = line
+    if (typeof time === 'number') this.#since = time
+    const { ID: id, Attributes: labels } = actor
+    const identity = identityOf(this.#deps.fleet, labels)
+    if (typeof id !== 'string' || typeof action !== 'string' || !identity) return
+    if (action === 'destroy' || action === 'start') this.#deps.onEvent({ id, identity, action })
+    else if (changeActions.has(action)) this.#deps.onEvent({ id, identity, action: 'changed' })
+  }
+
+  async #sleep(clock: Clock, ms: number): Promise<void> {
+    let cancel = () => {}
+    await new Promise<void>((resolve) => {
+      this.#wake = resolve
+      cancel = clock.after(ms, resolve)
+    })
+    cancel()
+    this.#wake = () => {}
+  }
+}

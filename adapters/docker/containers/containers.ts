@@ -1,0 +1,192 @@
+/** Lists, finds and follows the containers of one fleet. Removes only containers that were created but never started. */
+import type { Instance } from '../../../src/contracts/backend.js'
+import type { CallOptions } from '../../../src/contracts/call-options.js'
+import type { Logger } from '../../../src/contracts/logger.js'
+import { keyOf, type Ref } from '../../../src/rules/model/resources.js'
+import { isObject } from '../../../src/rules/validation/problem.js'
+import type { Creation, Creations } from '../../shared/creations.js'
+import type { Listeners } from '../../shared/listeners.js'
+import { ContainerCache } from './container-cache.js'
+import type { ContainerEvent } from './container-events.js'
+import type { EngineApi } from '../engine/engine-api.js'
+import {
+  type Container,
+  hasEnded,
+  instanceOf,
+  isUnrunnable,
+  type ListedContainer,
+  readContainer,
+  readListed,
+  runningInstance,
+  timeOf,
+} from './instance.js'
+import { containerName, fleetFilter, serverFilter } from './labels.js'
+import { containerLogs } from './logs.js'
+
+export interface ContainersDependencies {
+  readonly api: EngineApi
+  readonly fleet: string
+  /** Name of the machine that the engine runs on. */
+  readonly node: string
+  readonly creations: Pick<Creations<Creation>, 'has' | 'settled'>
+  readonly listeners: Listeners
+  readonly logger: Logger
+}
+
+export class Containers {
+  readonly #deps: ContainersDependencies
+  readonly #cache = new ContainerCache()
+  /**
+   * Instances of exited containers, which no longer change, by container id and exit code. Kept while the containers are
+   * listed.
+   */
+  #exited = new Map<string, Instance>()
+  /** In ms of the engine's wall clock; NaN if unknown. */
+  #engineStartedAt = NaN
+
+  constructor(deps: ContainersDependencies) {
+    this.#deps = deps
+  }
+
+  heldPorts(): Iterable<number> {
+    return this.#cache.heldPorts()
+  }
+
+  instanceNumbers(): Iterable<number> {
+    return this.#cache.instanceNumbers()
+  }
+
+  remember(container: Pick<Container, 'id' | 'identity'>): void {
+    this.#cache.set(container)
+  }
+
+  forget({ id, identity }: Pick<Container, 'id' | 'identity'>): void {
+    this.#cache.delete(id, identity.ref)
+  }
+
+  /**
+   * Reads when the engine started, from the creation time of its default bridge. The engine recreates the bridge when it
+   * starts, unless containers survived the restart.
+   */
+  async readEngineStart(signal?: AbortSignal): Promise<void> {
+    const bridge = await this.#deps.api.network('bridge', { signal })
+    this.#engineStartedAt = timeOf(isObject(bridge) ? bridge['Created'] : undefined)
+  }
+
+  /** Finds the server's container, even if it was renamed. With `uid`, returns only the container of that instance. */
+  async find(ref: Ref, uid?: string): Promise<Container | undefined> {
+    const { api, fleet } = this.#deps
+    const matches = ({ identity }: Pick<Container, 'identity'>) => uid === undefined || identity.uid === uid
+    const named = await this.inspect(containerName(fleet, ref))
+    if (named && matches(named)) return named
+    // Labels, unlike names, cannot be changed.
+    const listed = (await api.list(serverFilter(fleet, ref))).flatMap((entry) => readListed(fleet, entry) ?? [])
+    const renamed = listed.find(matches)
+    return renamed && this.inspect(renamed.id)
+  }
+
+  /** Returns undefined if the fleet has no such container. */
+  async inspect(idOrName: string, signal?: AbortSignal): Promise<Container | undefined> {
+    return readContainer(this.#deps.fleet, await this.#deps.api.inspect(idOrName, { signal }))
+  }
+
+  async list(options: CallOptions): Promise<readonly Instance[]> {
+    const { api, fleet } = this.#deps
+    const { sequence } = this.#cache
+    const entries = await api.list([fleetFilter(fleet)], options)
+    const listed = entries
+      .flatMap((entry) => readListed(fleet, entry) ?? [])
+      .filter((one) => !this.#isBeingCreated(one))
+    this.#cache.replace(listed, sequence)
+    const exited = new Map<string, Instance>()
+    const instances = await Promise.all(
+      listed.map(async (container) => {
+        const key = `${container.id} ${container.exit}`
+        const instance = this.#exited.get(key) ?? (await this.#listedInstance(container, options))
+        if (instance?.phase === 'exited') exited.set(key, instance)
+        return instance
+      }),
+    )
+    this.#exited = exited
+    return instances.filter((instance) => instance !== undefined)
+  }
+
+  async instanceOf(container: Container, signal?: AbortSignal): Promise<Instance> {
+    const { status, exitCode, error, id, finishedAt, outOfMemory } = container
+    // The engine may have restarted since its start time was last read.
+    if (hasEnded(container)) await this.readEngineStart(signal)
+    const isUnexplained = status === 'exited' && [126, 127].includes(exitCode) && error === ''
+    return instanceOf(container, this.#deps.node, {
+      lastLogLine: isUnexplained ? await this.#lastLogLine(id) : '',
+      endedWithEngine: finishedAt < this.#engineStartedAt && !outOfMemory,
+    })
+  }
+
+  /** Reads the container that an event refers to and notifies the listeners. Never throws. */
+  onEvent(event: ContainerEvent): void {
+    const { listeners, logger } = this.#deps
+    this.#follow(event).catch((error: unknown) => {
+      logger.debug({ err: error }, 'cannot handle a Docker event')
+      listeners.notifyAll((listener) => listener.resync())
+    })
+  }
+
+  async #follow({ id, identity, action }: ContainerEvent): Promise<void> {
+    const { listeners, creations } = this.#deps
+    const { ref, uid } = identity
+    // The creation itself notifies the listeners after the start.
+    if (action === 'start' && creations.has(keyOf(ref))) return
+    await creations.settled(keyOf(ref))
+    // The event may refer to a container from an earlier attempt of the creation, or to an earlier container of the server.
+    if (!this.#cache.isCurrent(id, ref)) return
+    if (action === 'destroy') {
+      this.#cache.delete(id, ref)
+      listeners.notifyAll((listener) => listener.gone(ref, uid))
+      return
+    }
+    const container = await this.inspect(id)
+    if (!container || container.status === 'removing' || !this.#cache.isCurrent(id, ref)) return
+    const instance = await this.instanceOf(container)
+    listeners.notifyAll((listener) => listener.changed(instance))
+  }
+
+  /**
+   * Whether a creation in progress has created this container but not started it yet. That creation reports the container
+   * itself.
+   */
+  #isBeingCreated({ status, identity }: ListedContainer): boolean {
+    return status === 'created' && this.#deps.creations.has(keyOf(identity.ref))
+  }
+
+  /** Returns undefined if the container was removed, including by this call because it was never started. */
+  async #listedInstance(listed: ListedContainer, options: CallOptions): Promise<Instance | undefined> {
+    const { api, node, logger, creations } = this.#deps
+    const { id, status, identity } = listed
+    if (status === 'running' || status === 'restarting') return runningInstance(identity, node)
+    const container = await this.inspect(id, options.signal)
+    if (!container) return undefined
+    if (container.status !== 'created' || isUnrunnable(container)) return this.instanceOf(container, options.signal)
+    if (creations.has(keyOf(identity.ref))) return undefined
+    // A host or the engine stopped during the creation. If the server is still wanted, the fleet creates its container again.
+    try {
+      await api.remove(id, false, options)
+    } catch (error) {
+      // The container was started after all, or another client is removing it: the next list shows which.
+      logger.debug({ err: error, container: id }, 'cannot remove a container that was never started')
+    }
+    this.forget(listed)
+    return undefined
+  }
+
+  async #lastLogLine(id: string): Promise<string> {
+    const { api, logger } = this.#deps
+    let last = ''
+    try {
+      for await (const line of containerLogs({ api, id, isRunning: async () => false }, { tail: 1 })) last = line
+    } catch (error) {
+      // The exit reason is then less specific.
+      logger.debug({ err: error, container: id }, 'cannot read the last log line')
+    }
+    return last
+  }
+}

@@ -1,0 +1,151 @@
+/** Derives an instance from the engine's description of a container. Pure. */
+import type { Instance } from '../../../src/contracts/backend.js'
+import { isObject } from '../../../src/rules/validation/problem.js'
+import { type Identity, identityOf } from './labels.js'
+
+export interface Container {
+  readonly id: string
+  readonly identity: Identity
+  readonly status: 'created' | 'running' | 'paused' | 'restarting' | 'removing' | 'exited' | 'dead'
+  readonly exitCode: number
+  /** In ms of the engine's wall clock; NaN until the container exits. */
+  readonly finishedAt: number
+  /** The engine's explanation of why the container could not be started or kept running. */
+  readonly error: string
+  readonly outOfMemory: boolean
+  /** In bytes; 0 if there is no limit. */
+  readonly memoryLimit: number
+  /** The signal that asks the program to stop. */
+  readonly stopSignal: string
+  readonly command: readonly string[]
+}
+
+const statuses = ['created', 'running', 'paused', 'restarting', 'removing', 'exited', 'dead'] as const
+
+/** Reads the response to `inspect`. Returns undefined if the container does not belong to this fleet. */
+export function readContainer(fleet: string, inspected: unknown): Container | undefined {
+  if (!isObject(inspected)) return undefined
+  const { Id: id, Config: config, State: state, HostConfig: host } = inspected
+  if (typeof id !== 'string' || !isObject(config) || !isObject(state)) return undefined
+  const identity = identityOf(fleet, config['Labels'])
+  const status = statusOf(state['Status'])
+  if (!identity || !status) return undefined
+  const memory = isObject(host) ? host['Memory'] : undefined
+  const { StopSignal: stopSignal } = config
+  return {
+    id,
+    identity,
+    status,
+    exitCode: Number(state['ExitCode'] ?? 0),
+    finishedAt: timeOf(state['FinishedAt']),
+    error: typeof state['Error'] === 'string' ? state['Error'].trim() : '',
+    outOfMemory: state['OOMKilled'] === true,
+    memoryLimit: typeof memory === 'number' ? memory : 0,
+    stopSignal: typeof stopSignal === 'string' && stopSignal !== '' ? stopSignal : 'SIGTERM',
+    command: [...strings(config['Entrypoint']), ...strings(config['Cmd'])],
+  }
+}
+
+/** A list entry, which contains less than the response to `inspect`. */
+export interface ListedContainer {
+  readonly id: string
+  readonly identity: Identity
+  readonly status: Container['status']
+  /** Exit code, taken from `Exited (3) 5 minutes ago`; empty while the container is running. */
+  readonly exit: string
+}
+
+export function readListed(fleet: string, listed: unknown): ListedContainer | undefined {
+  if (!isObject(listed)) return undefined
+  const { Id: id, Labels: labels, State: state, Status: text } = listed
+  const identity = identityOf(fleet, labels)
+  const status = statusOf(state)
+  if (typeof id !== 'string' || !identity || !status) return undefined
+  return { id, identity, status, exit: /\((-?\d+)\)/.exec(typeof text === 'string' ? text : '')?.[1] ?? '' }
+}
+
+/** Whether the program is running or can resume. */
+export function isRunning(container: Container | undefined): boolean {
+  const status = container?.status
+  return status === 'running' || status === 'paused' || status === 'restarting'
+}
+
+/** Whether the engine could not run the command, which is final. */
+export function isUnrunnable({ status, exitCode, error }: Container): boolean {
+  return status === 'created' && error !== '' && (exitCode === 126 || exitCode === 127)
+}
+
+export function hasEnded({ status }: Container): boolean {
+  return status === 'exited' || status === 'dead' || status === 'removing'
+}
+
+/**
+ * Converts an engine timestamp to Unix milliseconds. Returns NaN for the engine's zero time and for anything else that is not
+ * a timestamp.
+ */
+export function timeOf(text: unknown): number {
+  const ms = typeof text === 'string' ? new Date(text).getTime() : NaN
+  return ms > 0 ? ms : NaN
+}
+
+/** Information that `inspect` does not provide. */
+export interface Circumstances {
+  /** May explain why the command could not be run. */
+  readonly lastLogLine?: string
+  /** Whether the engine has restarted since the container exited. */
+  readonly endedWithEngine?: boolean
+}
+
+export function instanceOf(container: Container, node: string, circumstances: Circumstances = {}): Instance {
+  const { identity, status, exitCode } = container
+  switch (status) {
+    case 'running':
+    case 'restarting':
+      return runningInstance(identity, node)
+    case 'paused':
+      return { ...runningInstance(identity, node), reason: 'the container is paused' }
+    case 'created':
+      if (!isUnrunnable(container)) {
+        return { ...identified(identity, node), phase: 'pending', reason: 'the container is starting' }
+      }
+      return { ...identified(identity, node), phase: 'exited', exitCode, reason: container.error }
+    case 'exited':
+    case 'dead':
+    case 'removing': {
+      const ended = { ...identified(identity, node), phase: 'exited', exitCode } as const
+      if (circumstances.endedWithEngine) return { ...ended, interrupted: true, reason: 'the Docker engine went down' }
+      const reason = exitReason(container, circumstances.lastLogLine ?? '')
+      return { ...ended, ...(reason !== undefined && { reason }) }
+    }
+  }
+}
+
+export function runningInstance(identity: Identity, node: string): Instance {
+  return { ...identified(identity, node), phase: 'running' }
+}
+
+function identified({ ref, uid, address, ports }: Identity, node: string) {
+  return { ref, uid, address, node, ports }
+}
+
+function exitReason(container: Container, lastLogLine: string): string | undefined {
+  const { outOfMemory, memoryLimit, error, exitCode, command } = container
+  if (outOfMemory) {
+    const limit = memoryLimit > 0 ? ` than its limit of ${Math.round(memoryLimit / 2 ** 20)} MiB` : ' than is available'
+    const who = exitCode === 137 ? 'it was killed' : 'one of its processes was killed'
+    return `${who} for using more memory${limit}`
+  }
+  if (error !== '') return error
+  if (exitCode !== 126 && exitCode !== 127) return undefined
+  // tini, the init process that the game runs under, wrote this line.
+  const [, program, why] = /^\[FATAL tini \(\d+\)\] exec (.*) failed: (.*)$/.exec(lastLogLine) ?? []
+  return program === undefined ? `the command is ${command.join(' ')}` : `cannot run ${program}: ${why}`
+}
+
+function statusOf(text: unknown): Container['status'] | undefined {
+  return statuses.find((status) => status === text)
+}
+
+function strings(value: unknown): readonly string[] {
+  return Array.isArray(value) ? value.filter((part) => typeof part === 'string') : []
+}

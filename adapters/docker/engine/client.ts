@@ -1,0 +1,74 @@
+/** The part of dockerode that this backend uses, and how dockerode is loaded if the host app passes no client. */
+import { FleetError, messageOf } from '../../../src/contracts/errors.js'
+import { loadOptionalPackage } from '../../../src/platform/optional-package.js'
+import { isLoopback } from '../../../src/platform/own-address.js'
+
+/** A client for the Docker engine's API, such as dockerode's `new Docker()`. */
+export interface DockerClient {
+  readonly modem: {
+    dial(options: DialOptions, callback: (error: unknown, answer: unknown) => void): void
+    /** Set if the engine is reached over a network. */
+    readonly host?: unknown
+    readonly port?: unknown
+    readonly protocol?: unknown
+    readonly socketPath?: unknown
+  }
+}
+
+/** The options of one call, as docker-modem defines them. */
+export interface DialOptions {
+  readonly path: string
+  readonly method: string
+  readonly options: { readonly _query: object; readonly _body: object }
+  /** For each status: true if it means success, otherwise a description of the error. */
+  readonly statusCodes: Readonly<Record<number, true | string>>
+  readonly abortSignal: AbortSignal
+  readonly isStream?: boolean
+  readonly file?: Buffer
+  readonly authconfig?: object
+}
+
+/** Connects like the `docker` command: uses DOCKER_HOST and related variables, or else this machine's socket. */
+export function defaultClient(): DockerClient {
+  const loaded = loadOptionalPackage('dockerode', 'dockerBackend')
+  if (typeof loaded !== 'function') throw unusable()
+  let client: unknown
+  try {
+    client = Reflect.construct(loaded, [])
+  } catch (error) {
+    const message = `DOCKER_HOST or a related variable is not a valid Docker engine address: ${messageOf(error)}`
+    throw new FleetError('invalid', message, { cause: error })
+  }
+  if (isClient(client)) return client
+  throw unusable()
+}
+
+function unusable(): FleetError {
+  const message = 'dockerBackend cannot use the installed version of dockerode: npm install dockerode@latest'
+  return new FleetError('internal', message)
+}
+
+export function isClient(value: unknown): value is DockerClient {
+  if (typeof value !== 'object' || value === null || !('modem' in value)) return false
+  const { modem } = value
+  return typeof modem === 'object' && modem !== null && 'dial' in modem && typeof modem.dial === 'function'
+}
+
+/** The engine's address, used in messages. */
+export function endpointOf({ modem }: DockerClient): string {
+  const { host, port, protocol, socketPath } = modem
+  if (typeof host === 'string' && host !== '') {
+    const scheme = typeof protocol === 'string' ? protocol : 'http'
+    return `${scheme === 'http' ? 'tcp' : scheme}://${host}${typeof port === 'string' || typeof port === 'number' ? `:${port}` : ''}`
+  }
+  const path = typeof socketPath === 'string' ? socketPath : '/var/run/docker.sock'
+  // On Windows, the path names a pipe.
+  const isPipe = path.startsWith('//') || path.startsWith('\\\\')
+  return `${isPipe ? 'npipe' : 'unix'}://${path}`
+}
+
+/** The machine that a remote engine runs on; undefined if the engine runs on this machine. */
+export function remoteHostOf({ modem }: DockerClient): string | undefined {
+  const host = typeof modem.host === 'string' ? modem.host.replace(/^\w+:\/\//, '') : ''
+  return host === '' || isLoopback(host) ? undefined : host
+}

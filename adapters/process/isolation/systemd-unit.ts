@@ -1,0 +1,118 @@
+/**
+ * The transient service of systemd in which a game and its supervisor run: its name and its properties. Pure.
+ *
+ * - The supervisor keeps root and a few capabilities, with which it changes the user of the game. The service has no `User=`: a game could
+ *   end a supervisor of its own user, or fake its exit.
+ * - Properties are public: every user may read them with `systemctl show`. The only values of a template in them are paths.
+ * - A path of a template must not become another path, or another property: see `escaped` and `unsafePath`.
+ */
+import { resolve } from 'node:path'
+import { isWithin, type SandboxInput, systemPaths } from './bubblewrap.js'
+
+/** The cgroup above those of all game servers, in which an operator may limit them together. */
+export const slice = 'gamekeeper.slice'
+
+export interface UnitInput extends Pick<
+  SandboxInput,
+  'directory' | 'writable' | 'temporary' | 'readOnly' | 'ownReadOnly'
+> {
+  readonly memoryBytes: number | undefined
+  /** Without a controller for memory: of each process. */
+  readonly dataBytes: number | undefined
+  readonly tasks: number
+  readonly openFiles: number | undefined
+}
+
+export interface UnitOfRun {
+  readonly mark: string
+  /** Shown to operators. */
+  readonly server: string
+  readonly runDirectory: string
+  readonly logPath: string
+  /** See `serviceCgroups`. */
+  readonly cgroups: readonly string[]
+  /** How long the game has if the service is stopped, for example with the machine. */
+  readonly graceSeconds: number
+}
+
+/** The name of a run's service. */
+export function serviceOf(mark: string): string {
+  return `gamekeeper-${mark}.service`
+}
+
+/** The arguments of `systemd-run` that restrict what the service sees and takes. */
+export function restrictions(input: UnitInput): readonly string[] {
+  const { directory, writable, temporary, readOnly, ownReadOnly, memoryBytes, dataBytes, tasks, openFiles } = input
+  const quotedTwice = escaped(directory).replaceAll(special, (char) => `\\${char}`)
+  const hides = [...systemPaths, ...readOnly].some((path) => isWithin(directory, path))
+  return properties([
+    'TemporaryFileSystem=/:ro,mode=0755',
+    'TemporaryFileSystem=/run:ro,mode=0755',
+    'TemporaryFileSystem=/sys/fs/cgroup:ro,mode=0755',
+    'TemporaryFileSystem=/dev/shm:mode=1777',
+    'MountAPIVFS=yes',
+    'ReadOnlyPaths=/sys',
+    ...systemPaths.filter((path) => !isWithin(path, '/sys')).map((path) => `BindReadOnlyPaths=-${path}`),
+    ...readOnly.map((path) => `BindReadOnlyPaths=${escaped(path)}`),
+    // This property is split twice.
+    ...(hides ? [`TemporaryFileSystem=${quotedTwice}:ro,mode=0755`] : []),
+    ...writable.map((path) => `BindPaths=${escaped(path)}`),
+    ...ownReadOnly.map((path) => `BindReadOnlyPaths=${escaped(path)}`),
+    ...['/tmp', '/var/tmp'].map((path) =>
+      temporary === undefined ? `TemporaryFileSystem=${path}:mode=1777` : `BindPaths=${escaped(temporary)}:${path}`,
+    ),
+    'PrivateDevices=yes',
+    'PrivateIPC=yes',
+    'ProtectProc=invisible',
+    'NoNewPrivileges=yes',
+    'RestrictSUIDSGID=yes',
+    'CapabilityBoundingSet=CAP_SETUID CAP_SETGID CAP_SETPCAP CAP_KILL CAP_DAC_OVERRIDE',
+    `TasksMax=${tasks}`,
+    ...(memoryBytes === undefined ? [] : [`MemoryMax=${memoryBytes}`, 'MemorySwapMax=0']),
+    ...(dataBytes === undefined ? [] : [`LimitDATA=${dataBytes}`]),
+    ...(openFiles === undefined ? [] : [`LimitNOFILE=${openFiles}`]),
+  ])
+}
+
+/** The other arguments of `systemd-run`, for the service of a run. Returns once the supervisor's shell has been started. */
+export function runArguments(run: UnitOfRun): readonly string[] {
+  const { mark, server, runDirectory, logPath, cgroups, graceSeconds } = run
+  return [
+    `--unit=${serviceOf(mark)}`,
+    `--description=game server ${server}`,
+    ...properties([
+      'Type=exec',
+      // With cgroups of version 2: a game without one of its processes is broken in ways that its exit does not tell.
+      'OOMPolicy=stop',
+      // In systemd, 0 is no limit.
+      `TimeoutStopSec=${Math.max(1, graceSeconds)}`,
+      `StandardOutput=append:${logPath}`,
+      `StandardError=append:${logPath}`,
+      `BindPaths=${escaped(runDirectory)}`,
+      ...cgroups.map((path) => `BindReadOnlyPaths=-${escaped(path)}`),
+    ]),
+  ]
+}
+
+/** Why a service cannot have one of these paths; undefined if it can. systemd would write a line break to the service's file as it is. */
+export function unsafePath(paths: readonly string[]): string | undefined {
+  // eslint-disable-next-line no-control-regex -- the pattern must match control characters
+  const unsafe = paths.find((path) => /[\u0000-\u001f\u007f]/.test(path))
+  return unsafe && `isolation 'systemd' accepts no control characters in the path ${JSON.stringify(unsafe)}`
+}
+
+/** An argument of a service's command, in which systemd would replace variables. */
+export function literal(argument: string): string {
+  return argument.replaceAll('$', () => '$$')
+}
+
+const special = /[\\: "']/g
+
+/** A path in a property that consists of paths. */
+function escaped(path: string): string {
+  return resolve(path).replaceAll(special, (char) => `\\${char}`)
+}
+
+function properties(all: readonly string[]): readonly string[] {
+  return all.map((one) => `--property=${one}`)
+}

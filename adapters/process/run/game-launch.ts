@@ -1,0 +1,198 @@
+/**
+ * Starts a process from an instance's spec: builds the environment, SDK configuration and command, and runs them under a
+ * supervisor.
+ */
+import { closeSync, constants, fchownSync, statSync } from 'node:fs'
+import type { InstanceSpec } from '../../../src/contracts/backend.js'
+import type { Clock } from '../../../src/contracts/clock.js'
+import { FleetError, messageOf } from '../../../src/contracts/errors.js'
+import { codeOf } from '../../../src/platform/error-code.js'
+import { identityOf, type ProcessIdentity } from '../../../src/platform/process-identity.js'
+import { NotAFile, openRegularFile } from '../../../src/platform/regular-file.js'
+import { portName, sdkConfigFile, type SdkConfigInput } from '../../../src/rules/game/sdk-config.js'
+import { type GameContainer, gameContainerOf, graceSecondsOf } from '../../../src/rules/validation/template.js'
+import { dottedName } from '../../shared/refs.js'
+import { platformOn } from '../../shared/platform-options.js'
+import { locateCommand } from './command.js'
+import { gameEnvironment } from './environment.js'
+import type { InstanceFiles } from '../files/instance-files.js'
+import { GameProcess } from './game-process.js'
+import { createCgroup, serviceCgroups } from '../isolation/cgroups.js'
+import { gameView, whyNotVisible } from '../isolation/game-view.js'
+import type { GameIsolation } from '../isolation/game-isolation.js'
+import type { GameView } from '../isolation/game-isolation.js'
+import type { GameUser } from '../isolation/users.js'
+import { encodeMark } from '../processes/marked-runs.js'
+import type { ResolvedProcessOptions } from '../options.js'
+import { memoryOf } from './memory-limit.js'
+import type { ProcessTable } from '../processes/process-table.js'
+import type { Exit, InstanceRecord } from '../files/record.js'
+import { startSupervisor, type SupervisorInput } from './supervisor.js'
+import { type StartedService, startInService } from './supervisor-service.js'
+
+export interface LaunchInput {
+  readonly spec: InstanceSpec
+  readonly record: InstanceRecord
+  readonly nonce: string
+  /** Undefined if the game runs as the user of this host. */
+  readonly user: GameUser | undefined
+  readonly isolation: GameIsolation
+  readonly files: InstanceFiles
+  readonly options: Pick<ResolvedProcessOptions, 'development' | 'inheritEnv' | 'platform'>
+  readonly processes: ProcessTable
+  readonly clock: Clock
+  readonly onExit: () => void
+}
+
+/** `rejected` means that the command can never run. */
+export type Prepared =
+  | { readonly ok: true; start(): Promise<GameProcess | { readonly rejected: Exit }> }
+  | { readonly ok: false; readonly rejected: Exit }
+
+/** Writes the SDK configuration and locates the command. Starts no process until `start` is called. */
+export async function prepareLaunch(input: LaunchInput): Promise<Prepared> {
+  const { spec, record, files } = input
+  const container = gameContainerOf(spec.template)
+  const sdk = sdkOf(input, container)
+  const { env, expand } = gameEnvironment({
+    host: hostVariables(input),
+    inheritEnv: input.options.inheritEnv,
+    container,
+    sdk,
+    sdkConfigPath: files.sdkConfigOf(record.ref),
+    ports: record.ports,
+  })
+  const [command = '', ...args] = [...container.command, ...container.args].map((part) => expand(part))
+  const workingDir = container.workingDir ?? process.cwd()
+  const located = locateCommand(command, workingDir, env['PATH'])
+  if (!located.ok) return { ok: false, rejected: { code: located.exitCode, reason: located.reason } }
+  const view = gameView({ files, record, workingDir: container.workingDir, program: located.path })
+  const refused = whyNotVisible(view, files, input.isolation)
+  if (refused !== undefined) return { ok: false, rejected: { code: 126, reason: refused } }
+  await files.writeSdkConfig(record.ref, sdkConfigFile(sdk), input.user)
+  const memoryBytes = memoryOf(container)
+  const game = { command, program: located.path, args, env, workingDir, view, memoryBytes }
+  return { ok: true, start: () => startGame(input, game) }
+}
+
+/** Such a game cannot use the home and temporary directories of this host's user, and may have another name. */
+function hostVariables({ isolation, files, record }: LaunchInput): Readonly<Record<string, string | undefined>> {
+  if (!isolation.ownsFolders) return process.env
+  const { home, temporary } = files.ownFoldersOf(record.ref)
+  return { ...process.env, HOME: home, TMPDIR: temporary, USER: undefined, LOGNAME: undefined }
+}
+
+function sdkOf({ spec, record, files, options }: LaunchInput, container: GameContainer): SdkConfigInput {
+  return {
+    ...spec.sdk,
+    buildID: spec.build.buildID,
+    server: record.ref,
+    node: record.node,
+    instanceNumber: record.instanceNumber,
+    platform: platformOn(record.node, options.platform),
+    publicAddress: record.address,
+    // Ports are not mapped on a single machine: the game listens on the public port itself.
+    ports: record.ports.map((port) => ({
+      name: portName(container, port.container),
+      listening: port.public,
+      public: port.public,
+    })),
+    folders: files.foldersOf(record.ref),
+  }
+}
+
+interface GameCommand extends Pick<SupervisorInput, 'program' | 'args' | 'env' | 'workingDir'> {
+  readonly view: GameView
+  /** The template's limit. */
+  readonly memoryBytes: number | undefined
+  /** The command as written in the template, used in messages. */
+  readonly command: string
+}
+
+async function startGame(input: LaunchInput, game: GameCommand): Promise<GameProcess | { readonly rejected: Exit }> {
+  const { record, nonce, user, isolation, files, options, processes, clock, onExit } = input
+  const { command, view, memoryBytes, ...start } = game
+  const runDirectory = files.runDirectory(record.ref, nonce)
+  const logPath = files.logOf(record.ref)
+  const run = { runDirectory, mark: nonce }
+  const log = openLog(logPath)
+  try {
+    // The game may open its standard output again, for example as /dev/stdout.
+    if (user) fchownSync(log, user.uid, user.gid)
+    const helpers = isolation.helpers(user, view)
+    const { isSandboxed, ownsFolders } = isolation
+    const supervisor = {
+      ...run,
+      ...start,
+      helpers,
+      guardsHelpers: ownsFolders,
+      sandboxed: isSandboxed,
+      cgroups: createCgroup(nonce, isolation.cgroupLimits(memoryBytes)),
+      endsWithHost: options.development !== undefined,
+      recordMark: encodeMark(files.directoryOf(record.ref), record),
+    }
+    const common = { ...run, logPath, uid: record.uidOfGame, sandboxed: isSandboxed, processes, clock, isNew: true }
+    if (isolation.isService) {
+      const started = await startGameService(input, game, supervisor)
+      if (started) return new GameProcess({ ...common, ...started })
+      return { rejected: { code: 126, reason: `cannot run ${command}; see ${logPath}` } }
+    }
+    const child = await startSupervisor({ ...supervisor, log })
+    child.once('exit', onExit)
+    return new GameProcess({ ...common, group: child.pid, child, ...leaderOf(child.pid) })
+  } catch (error) {
+    if (FleetError.is(error) && error.code === 'unavailable') throw error
+    if (shortageCodes.has(codeOf(error))) {
+      throw new FleetError('unavailable', `cannot start a process: ${messageOf(error)}`, { cause: error })
+    }
+    return { rejected: { code: 126, reason: `cannot run ${command}: ${messageOf(error)}` } }
+  } finally {
+    // The game has its own copy of the descriptor.
+    closeSync(log)
+  }
+}
+
+function startGameService(
+  { spec, record, nonce, isolation, files }: LaunchInput,
+  { view, memoryBytes }: GameCommand,
+  supervisor: SupervisorInput,
+): Promise<StartedService | undefined> {
+  const properties = isolation.serviceArguments(view, memoryBytes, {
+    mark: nonce,
+    server: dottedName(record.ref),
+    runDirectory: files.runDirectory(record.ref, nonce),
+    logPath: files.logOf(record.ref),
+    graceSeconds: graceSecondsOf(spec.template),
+  })
+  const own = { workingDir: view.workingDir, serviceCgroups: serviceCgroups(nonce) }
+  return startInService({ ...supervisor, ...own }, properties, isolation.option)
+}
+
+function openLog(path: string): number {
+  const { O_APPEND, O_CREAT, O_WRONLY } = constants
+  try {
+    return openRegularFile(path, O_APPEND | O_CREAT | O_WRONLY, 0o600)
+  } catch (error) {
+    // The system reports a pipe that nobody reads, and a directory, in this way.
+    if (codeOf(error) !== 'ENXIO' && codeOf(error) !== 'EISDIR') throw error
+    throw new NotAFile(path, statSync(path))
+  }
+}
+
+/**
+ * Returns nothing if the supervisor has already exited or cannot be identified now. The run is then identified by its mark.
+ */
+function leaderOf(pid: number): { readonly leader?: ProcessIdentity } {
+  try {
+    const leader = identityOf(pid)
+    return leader ? { leader } : {}
+  } catch {
+    // The process has been started and must not be lost because of this error.
+    return {}
+  }
+}
+
+/**
+ * Errors caused by a temporary shortage of system resources. All other failures are caused by the command or its directory.
+ */
+const shortageCodes: ReadonlySet<string> = new Set(['EAGAIN', 'ENOMEM', 'EMFILE', 'ENFILE', 'ENOSPC', 'EDQUOT'])

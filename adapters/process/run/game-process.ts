@@ -1,0 +1,188 @@
+/**
+ * One run of a game: the supervisor and all processes that the game has started, either started by this host or recovered.
+ *
+ * The run lasts as long as the supervisor. If only the supervisor is killed, the run lasts as long as any of its processes,
+ * but its exit code is lost.
+ */
+import type { ChildProcess } from 'node:child_process'
+import { constants } from 'node:os'
+import type { Clock } from '../../../src/contracts/clock.js'
+import { isAlive, isOfThisBoot, type ProcessIdentity } from '../../../src/platform/process-identity.js'
+import type { LimitKills } from '../isolation/cgroup-files.js'
+import { endedByLimit, processesIn } from '../isolation/cgroups.js'
+import { isInUse, signalGroup, signalProcess } from '../processes/process-group.js'
+import type { ProcessSnapshot, ProcessTable, RunningProcess } from '../processes/process-table.js'
+import type { Exit } from '../files/record.js'
+import { isExitWritten, isStartClaimed, isStarted, notStartedCode, readExitCode, readGamePid } from './supervisor.js'
+
+/** If the group exits this soon after its supervisor, both count as killed by the same signal. */
+const groupKillMs = 1_000
+/**
+ * How often to verify the identity of a process that is not a child. Between these checks, it is enough that the process id
+ * is in use.
+ */
+const identityCheckIntervalMs = 5_000
+
+export interface GameProcessOptions {
+  readonly runDirectory: string
+  readonly mark: string
+  readonly logPath: string
+  /** Process id of the supervisor, which is also the process group id. */
+  readonly group: number
+  /** Missing if the supervisor is known to have exited. */
+  readonly leader?: ProcessIdentity
+  /** Whether this host has started the run, just now. */
+  readonly isNew?: boolean
+  /** Set if the supervisor is a child of this host. */
+  readonly child?: ChildProcess
+  /** The user of the game, if no other server runs as this user. */
+  readonly uid?: number | undefined
+  /** Whether the game runs behind an init script, in a process id namespace of its own. */
+  readonly sandboxed?: boolean | undefined
+  readonly processes: ProcessTable
+  readonly clock: Clock
+}
+
+export class GameProcess {
+  readonly leader: ProcessIdentity | undefined
+  readonly #options: GameProcessOptions
+  #leaderGoneAt: number | undefined
+  #lastIdentityCheck = -Infinity
+  #exit: Exit | undefined
+  /** Processes that have outlived the supervisor, at the last look. */
+  #survivors: readonly RunningProcess[] = []
+  /** Processes that the memory limit had ended at the last two samples. */
+  #kills: { readonly older: number; readonly latest: number } | undefined
+
+  constructor(options: GameProcessOptions) {
+    this.#options = options
+    this.leader = options.leader
+    if (options.isNew) this.#kills = { older: 0, latest: 0 }
+  }
+
+  /** Call at intervals: a process that the memory limit ended before the last two calls is not why the game exits. */
+  sampleKills(): void {
+    const { mark, runDirectory } = this.#options
+    const latest = endedByLimit(mark, runDirectory)?.kills ?? 0
+    this.#kills = { older: this.#kills?.latest ?? latest, latest }
+  }
+
+  /** Whether the process must be polled because no event reports its exit. */
+  get needsPolling(): boolean {
+    return this.#exit === undefined && !(this.#options.child && isRunningChild(this.#options.child))
+  }
+
+  /** Undefined while the game is running, and while only `look` can tell. */
+  get exit(): Exit | undefined {
+    return this.#exit
+  }
+
+  /** Checks whether the game has exited, without a scan. `unclear`: its supervisor was killed, so only `look` can tell. */
+  check(): 'running' | 'exited' | 'unclear' {
+    if (this.#exit) return 'exited'
+    if (this.#leaderRuns()) return 'running'
+    const { runDirectory, logPath, clock, mark } = this.#options
+    const code = readExitCode(runDirectory)
+    if (code !== undefined) {
+      this.#exit = {
+        code,
+        reason: `${code === 0 ? '' : outOfMemory(endedByLimit(mark, runDirectory), this.#kills?.older ?? 0)}${killedBy(code)}see ${logPath}`,
+      }
+      return 'exited'
+    }
+    this.#leaderGoneAt ??= clock.elapsed()
+    return this.#survivors.some(isAlive) ? 'running' : 'unclear'
+  }
+
+  /** Finds all processes of this run. Also determines the exit if it is unclear. Shares its scan with other runs. */
+  async look(): Promise<readonly RunningProcess[]> {
+    const members = this.#membersIn(await this.#options.processes.snapshot())
+    if (this.check() === 'unclear') {
+      this.#survivors = members
+      if (members.length === 0) this.#exit = this.#exitWithoutCode()
+    }
+    return members
+  }
+
+  /** Whether this process has left the game's process group. */
+  hasLeftGroup({ group }: RunningProcess): boolean {
+    return group !== this.#options.group
+  }
+
+  /** Returns false right after the start, when a signal could be lost. */
+  get acceptsSignals(): boolean {
+    const { runDirectory, sandboxed } = this.#options
+    return sandboxed === true ? isStarted(runDirectory) : isStartClaimed(runDirectory)
+  }
+
+  /**
+   * Signals all processes of this run, but never an unrelated process that reuses one of their ids. Those in the supervisor's
+   * group get the signal at once, including any that are just being started.
+   */
+  async signal(signal: NodeJS.Signals): Promise<readonly RunningProcess[]> {
+    // Outside of the sandbox there are only helpers, which must outlive the game to report its exit.
+    const isForSandbox = this.#options.sandboxed === true && signal !== 'SIGKILL'
+    const hasSignalledGroup = !isForSandbox && this.leader !== undefined && signalGroup(this.leader, signal)
+    const members = await this.look()
+    for (const member of members) {
+      if (isForSandbox && !member.namespace) continue
+      if (!hasSignalledGroup || this.hasLeftGroup(member)) signalProcess(member, signal)
+    }
+    return members
+  }
+
+  #exitWithoutCode(): Exit {
+    const { child, clock } = this.#options
+    if (child && clock.elapsed() - (this.#leaderGoneAt ?? 0) <= groupKillMs) return this.#exitOfSupervisor(child)
+    return { reason: 'its supervisor was killed or the machine restarted' }
+  }
+
+  /** The exit to report if the game was never started, or was killed together with its supervisor. */
+  #exitOfSupervisor(child: ChildProcess): Exit {
+    if (child.signalCode) {
+      return {
+        code: 128 + constants.signals[child.signalCode],
+        reason: `its process group was killed by ${child.signalCode}`,
+      }
+    }
+    const code = child.exitCode ?? notStartedCode
+    const { runDirectory, logPath } = this.#options
+    return { code, reason: `not started: its supervisor could not write to ${runDirectory}; see ${logPath}` }
+  }
+
+  #leaderRuns(): boolean {
+    const { child, runDirectory, clock } = this.#options
+    if (child) return isRunningChild(child)
+    const { leader } = this
+    if (!leader || this.#leaderGoneAt !== undefined || !isInUse(leader.pid)) return false
+    // On some platforms the identity check runs `ps`, which is too slow for a thousand processes four times a second.
+    const now = clock.elapsed()
+    if (now - this.#lastIdentityCheck < identityCheckIntervalMs && !isExitWritten(runDirectory)) return true
+    this.#lastIdentityCheck = now
+    return isAlive(leader)
+  }
+
+  #membersIn(snapshot: ProcessSnapshot): readonly RunningProcess[] {
+    const { mark, group, uid, runDirectory } = this.#options
+    // After a restart of the machine, the ids may belong to other processes.
+    const game = this.leader && isOfThisBoot(this.leader) ? readGamePid(runDirectory) : undefined
+    return snapshot.membersOf({ mark, group, game, uid, pids: processesIn(mark) })
+  }
+}
+
+/** Returns true until Node has detected the child's exit. */
+function isRunningChild(child: ChildProcess): boolean {
+  return child.exitCode === null && child.signalCode === null
+}
+
+/** Returns an empty string unless the memory limit has ended more processes of the run than these. */
+function outOfMemory(ended: LimitKills | undefined, before: number): string {
+  if (ended === undefined || ended.kills <= before) return ''
+  return `out of memory: it exceeded its limit of ${ended.limitBytes} bytes; `
+}
+
+/** Returns an empty string unless the exit code stands for a signal. */
+function killedBy(code: number): string {
+  const signal = Object.entries(constants.signals).find(([, number]) => number === code - 128)
+  return signal ? `killed by ${signal[0]}; ` : ''
+}

@@ -1,0 +1,266 @@
+/**
+ * Starts a game under a supervisor: a short `/bin/sh` script that leads the game's process group and records its exit code.
+ * This file starts processes, and reads and writes the run directory.
+ *
+ * A supervisor is needed because only a parent process learns an exit code, and the host may have stopped by then. A shell
+ * costs one small process per server and is available on every machine. It outlives the host because it runs in its own
+ * session, where the terminal's Ctrl-C does not reach it.
+ *
+ * Notes on the scripts (`$0` is the run directory; `$@` the second shell's arguments, then the game's command):
+ * - The shell traps signals rather than ignoring them, because the game would inherit ignored signals but starts with default
+ *   handlers for trapped ones. The supervisor survives signals to the whole group, because the shell runs a trap only after
+ *   the game has exited.
+ * - `set -C` makes `>` fail if the file exists, so `claim` can be created only once: either just before the game starts, or by
+ *   a later host that cancels a start whose process it does not know. So if a host is killed at any moment around the start,
+ *   the game is neither lost nor started twice. `pid` is complete before `claim` exists.
+ * - A second shell creates the claim and then becomes the game. Between that shell's fork and its exec, the supervisor's traps
+ *   would swallow a signal, so signals are sent only once the claim exists.
+ * - Only builtins are used, because the game's PATH may contain no other programs. `exit` is complete once it ends with a
+ *   newline.
+ * - Processes that the game leaves behind in its group are killed when it exits, as in a container. After SIGTERM, however,
+ *   they may use the rest of the grace period, which the host enforces: in `sh -c 'node game.js'`, for example, the shell
+ *   exits on SIGTERM before the game does.
+ */
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { closeSync, existsSync, openSync } from 'node:fs'
+import { Socket } from 'node:net'
+import { join } from 'node:path'
+import { developmentGraceMs } from '../../../src/contracts/backend.js'
+import { codeOf } from '../../../src/platform/error-code.js'
+import { NotAFile, readRegularFile } from '../../../src/platform/regular-file.js'
+import { limitEvidence } from '../isolation/cgroup-files.js'
+import { systemPath } from '../isolation/programs.js'
+import { markVariable, recordVariable } from '../processes/process-group.js'
+
+/**
+ * The supervisor's exit code if it did not start the game, because it could not write its files or the start was cancelled.
+ */
+export const notStartedCode = 125
+
+/**
+ * Claims the start, then joins the cgroups before any helper runs. A sandbox takes a while to set up, so the process in it that
+ * becomes the game says so on descriptor 3.
+ */
+function becomeGame({ cgroups, sandboxed }: SupervisorInput): string {
+  const join = cgroups.map((path) => `echo $$ >|'${path}' || exit ${notStartedCode}; `).join('')
+  const report = sandboxed ? 'exec 3>"$0/started"; ' : ''
+  return `set -C; echo $$ >"$0/claim" || exit ${notStartedCode}; ${join}${report}exec "$@"`
+}
+
+/**
+ * Copies the files that tell what the game's memory limit has ended, for `endedByLimit`: the cgroup of a service is removed with it.
+ */
+function keepEvidence(cgroups: readonly string[]): string {
+  const copies = cgroups.flatMap((folder) => limitEvidence.map((name) => [quote(`${folder}/${name}`), name] as const))
+  const lines = copies.map(
+    ([from, name]) =>
+      `[ ! -r ${from} ] || while read -r _gamekeeper_line; do echo "$_gamekeeper_line"; done <${from} >"$0/${name}"`,
+  )
+  return ['_gamekeeper_exit=$?', ...lines, 'echo $_gamekeeper_exit >"$0/exit"'].join('\n')
+}
+
+/** With `endsWithHost`, a watcher in the game's group ends it once the host's end of descriptor 3 is closed. */
+function supervise({ endsWithHost, serviceCgroups = [] }: SupervisorInput): string {
+  const graceSeconds = developmentGraceMs / 1_000
+  const watch = `(trap '' TERM; read -r _ <&3; kill -TERM 0; PATH=${systemPath} sleep ${graceSeconds}; kill -KILL 0) &
+_gamekeeper_watcher=$!
+`
+  return `trap _gamekeeper_sigterm=1 TERM
+trap : HUP INT QUIT PIPE ALRM USR1 USR2
+echo $$ >"$0/pid" || exit ${notStartedCode}
+${endsWithHost ? watch : ''}/bin/sh -c "$@"${endsWithHost ? ' 3<&-' : ''}
+${keepEvidence(serviceCgroups)}
+${endsWithHost ? 'kill -KILL $_gamekeeper_watcher\n' : ''}[ -n "$_gamekeeper_sigterm" ] || kill -KILL 0`
+}
+
+export interface SupervisorInput {
+  /** The directory's name contains the mark. */
+  readonly runDirectory: string
+  readonly mark: string
+  /** See `encodeMark`. */
+  readonly recordMark?: string
+  /** Absolute path of the program. */
+  readonly program: string
+  readonly args: readonly string[]
+  readonly env: Readonly<Record<string, string>>
+  readonly workingDir: string
+  /** Programs with arguments that restrict the game before they become it; found in `systemPath` if `guardsHelpers`. */
+  readonly helpers: readonly string[]
+  /** Whether the helpers start with more rights than the game has. */
+  readonly guardsHelpers: boolean
+  /** Files to which the game's process writes its id before any helper runs. */
+  readonly cgroups: readonly string[]
+  /** Whether the helpers include `initScript`. */
+  readonly sandboxed: boolean
+  /** The cgroups of the service in which the supervisor runs. Default: it runs in none. */
+  readonly serviceCgroups?: readonly string[]
+  /** Whether the game ends when this process does, however that ends. */
+  readonly endsWithHost: boolean
+}
+
+export interface StartInput extends SupervisorInput {
+  /** File descriptor for stdout and stderr; the caller closes it. */
+  readonly log: number
+}
+
+export interface SupervisorCommand {
+  readonly args: readonly string[]
+  readonly env: Readonly<Record<string, string>>
+}
+
+/** The arguments of the shell that becomes the supervisor, and its environment. The names of its variables are those of shells. */
+export function supervisorCommand(input: SupervisorInput): SupervisorCommand {
+  const { runDirectory, mark, helpers, guardsHelpers, recordMark } = input
+  const { env, shell } = throughShells(input.env, mark, guardsHelpers)
+  const command = [...helpers, ...shell, input.program, ...input.args]
+  return {
+    args: ['-c', supervise(input), runDirectory, becomeGame(input), runDirectory, ...command],
+    env: { ...env, [markVariable]: mark, ...(recordMark && { [recordVariable]: recordMark }) },
+  }
+}
+
+/** Quotes a word for a shell. */
+export function quote(word: string): string {
+  return `'${word.replaceAll("'", `'\\''`)}'`
+}
+
+/** Resolves once the supervisor is running. Rejects with the operating system's error. */
+export async function startSupervisor(input: StartInput): Promise<ChildProcess & { readonly pid: number }> {
+  const { endsWithHost, workingDir, log } = input
+  const { args, env } = supervisorCommand(input)
+  const child = spawn('/bin/sh', args, {
+    cwd: workingDir,
+    env,
+    // Starts a separate session and process group.
+    detached: true,
+    stdio: ['ignore', log, log, ...(endsWithHost ? (['pipe'] as const) : [])],
+  })
+  child.unref()
+  if (endsWithHost) holdOpen(child)
+  if (hasPid(child)) return child
+  const [error] = await once(child, 'error')
+  throw error
+}
+
+/** Nothing is written to it: the system closes it when this process ends. */
+function holdOpen({ stdio }: ChildProcess): void {
+  const [, , , lifeline] = stdio
+  if (!(lifeline instanceof Socket)) return
+  lifeline.unref()
+  // It may be reset when the supervisor exits.
+  lifeline.on('error', () => {})
+}
+
+/** Returns true if the supervisor of this run has not started the game and can no longer start it. */
+export function cancelStart(runDirectory: string): boolean {
+  try {
+    closeSync(openSync(join(runDirectory, 'claim'), 'wx', 0o600))
+    return true
+  } catch (error) {
+    if (codeOf(error) === 'EEXIST') return false
+    // Without its run directory, the supervisor cannot write its files and therefore does not start the game.
+    if (codeOf(error) === 'ENOENT') return true
+    throw error
+  }
+}
+
+/** Whether the game has started or is about to. From then on, it receives every signal sent to its group. */
+export function isStartClaimed(runDirectory: string): boolean {
+  return existsSync(join(runDirectory, 'claim'))
+}
+
+/** Whether the game in a sandbox has started. */
+export function isStarted(runDirectory: string): boolean {
+  return readNumber(join(runDirectory, 'started')) !== undefined
+}
+
+/** Reads the process id that the supervisor wrote; undefined if it has not written one yet. */
+export function readSupervisorPid(runDirectory: string): number | undefined {
+  const pid = readNumber(join(runDirectory, 'pid'))
+  return pid !== undefined && pid > 1 ? pid : undefined
+}
+
+/** Reads the process id of the game, which the second shell wrote. Undefined if the game has not started. */
+export function readGamePid(runDirectory: string): number | undefined {
+  const pid = readNumber(join(runDirectory, 'claim'))
+  return pid !== undefined && pid > 1 ? pid : undefined
+}
+
+/** Whether the supervisor has begun to write the exit code, which is the last thing it does. */
+export function isExitWritten(runDirectory: string): boolean {
+  return existsSync(join(runDirectory, 'exit'))
+}
+
+/**
+ * Reads the game's exit code, which is 128 + n for signal n. Undefined while the game is running and if the supervisor was
+ * killed.
+ */
+export function readExitCode(runDirectory: string): number | undefined {
+  return readNumber(join(runDirectory, 'exit'))
+}
+
+function readNumber(path: string): number | undefined {
+  try {
+    const match = /^(\d+)\n$/.exec(readRegularFile(path, 'latin1'))
+    return match ? Number(match[1]) : undefined
+  } catch (error) {
+    // What is not a file was put there by the game, which could as well have deleted the file.
+    if (error instanceof NotAFile || codeOf(error) === 'ENOENT' || codeOf(error) === 'ENOTDIR') return undefined
+    throw error
+  }
+}
+
+function hasPid(child: ChildProcess): child is ChildProcess & { readonly pid: number } {
+  return child.pid !== undefined
+}
+
+const shellName = /^[A-Za-z_][A-Za-z0-9_]*$/
+const shellVariables: ReadonlySet<string> = new Set([
+  '_',
+  'EUID',
+  'IFS',
+  'OLDPWD',
+  'OPTIND',
+  'PPID',
+  'PWD',
+  'SHLVL',
+  'UID',
+])
+
+interface ThroughShells {
+  readonly env: Readonly<Record<string, string>>
+  /** A shell that sets the remaining variables and then becomes the program. */
+  readonly shell: readonly string[]
+}
+
+/**
+ * Passes some variables as values of other variables, from which a last shell sets them just before it becomes the game:
+ *
+ * - Those that a shell would drop (`my.setting`) or set itself: that shell uses `env`. Other users can read the arguments of
+ *   every process, but no process that stays has these values among its arguments. A name that begins with `-` would be an
+ *   option of `env` without `--`.
+ * - All of them, if the game has fewer rights than its helpers: variables such as LD_PRELOAD must not reach those.
+ */
+function throughShells(env: SupervisorInput['env'], mark: string, guardsHelpers: boolean): ThroughShells {
+  const isDropped = (name: string) => !shellName.test(name) || shellVariables.has(name)
+  const entries = Object.entries(env)
+  const carried = entries.filter(([name]) => guardsHelpers || isDropped(name))
+  if (carried.length === 0) return { env, shell: [] }
+  const kept = guardsHelpers ? [['PATH', systemPath] as const] : entries.filter(([name]) => !isDropped(name))
+  // The mark is random, so no variable of the game has such a name.
+  const carriers = carried.map(([name, value], i) => ({ name, carrier: `_${mark}_${i}`, text: `${name}=${value}` }))
+  const quoted = (droppedOnes: boolean) =>
+    carriers.filter(({ name }) => isDropped(name) === droppedOnes).map(({ carrier }) => `"$${carrier}"`)
+  const [byShell, byEnv] = [quoted(false), quoted(true)]
+  const script = [
+    ...(byEnv.length > 0 ? [`set -- /usr/bin/env -- ${byEnv.join(' ')} "$@"`] : []),
+    ...(byShell.length > 0 ? [`export ${byShell.join(' ')}`] : []),
+    `unset ${carriers.map(({ carrier }) => carrier).join(' ')}`,
+    'exec "$@"',
+  ].join('; ')
+  return {
+    env: Object.fromEntries([...kept, ...carriers.map(({ carrier, text }) => [carrier, text] as const)]),
+    shell: ['/bin/sh', '-c', script, 'sh'],
+  }
+}

@@ -1,0 +1,83 @@
+/** `gamekeeper explain`, `logs` and `events`: what happened, and why. */
+import type { Command } from 'commander'
+import { checkEventType } from '../../contracts/events.js'
+import { oneLine } from '../../server/log.js'
+import { addClientOptions, type ClientFlags, targetOf } from '../client.js'
+import { wholeNumber } from '../numbers.js'
+import { addSourceOptions, needsHost, type SourceFlags, sourceOf } from '../stored/source.js'
+import type { Terminal } from '../terminal.js'
+
+export function addInspection(program: Command, terminal: Terminal): void {
+  addExplain(program, terminal)
+  addLogs(program, terminal)
+  addEvents(program, terminal)
+}
+
+function addExplain(program: Command, terminal: Terminal): void {
+  const command = program
+    .command('explain')
+    .description('Explain why a server is in its state, or why it ended.')
+    .argument('<server>', 'Name of the server, which may have ended.')
+  addSourceOptions(command).action(async (server: string, flags: SourceFlags) => {
+    const { fleet, ref } = await sourceOf(terminal, flags)
+    const history = await fleet.explain(ref(server))
+    if (flags.json) return terminal.print(JSON.stringify(history))
+    const { state, health, message } = history.server?.status ?? {}
+    const now =
+      state === undefined ? 'has ended' : `is ${state}, health ${health}${message === undefined ? '' : `: ${message}`}`
+    terminal.print(terminal.paint('bold', oneLine(`${server} ${now}`)))
+    for (const line of history.text.split('\n')) if (line !== '') terminal.print(oneLine(line))
+  })
+}
+
+interface LogsFlags extends SourceFlags {
+  readonly follow?: boolean
+  readonly tail?: number
+}
+
+function addLogs(program: Command, terminal: Terminal): void {
+  const command = program
+    .command('logs')
+    .description('Print what the game of a server has printed.')
+    .argument('<server>', 'Name of the server.')
+    .option('-f, --follow', 'Go on until the server ends.')
+    .option('--tail <lines>', 'Only the last lines.', wholeNumber(0, 1_000_000))
+  addSourceOptions(command).action(async (server: string, flags: LogsFlags) => {
+    const { client, fleet, ref } = await sourceOf(terminal, flags)
+    const { follow = false, tail } = flags
+    if (follow && !client) throw needsHost('--follow', flags)
+    const signal = follow ? terminal.untilReaderGone() : terminal.interruption()
+    const lines = fleet.servers.logs(ref(server), { follow, signal, ...(tail !== undefined && { tail }) })
+    for await (const line of lines) terminal.print(flags.json ? JSON.stringify({ line }) : line)
+  })
+}
+
+interface EventsFlags extends ClientFlags {
+  readonly from?: number
+  readonly type?: readonly string[]
+  readonly limit?: number
+}
+
+function addEvents(program: Command, terminal: Terminal): void {
+  const command = program
+    .command('events')
+    .description('Print events as they happen, until Ctrl-C.')
+    .option('--from <number>', 'Begin with this event of the log. 1: with the oldest.', wholeNumber(1, 999_999_999))
+    .option('--type <type...>', 'Only events of these types.')
+    .option('--limit <number>', 'End after this many.', wholeNumber(1, 999_999_999))
+  addClientOptions(command).action(async (flags: EventsFlags) => {
+    const { client } = await targetOf(terminal, flags)
+    const { from, type: types, limit = Infinity } = flags
+    for (const type of types ?? []) checkEventType('--type', type)
+    const signal = terminal.untilReaderGone()
+    // Reading events reconnects silently, so a server that cannot be reached is reported here.
+    await client.stats({ signal })
+    let printed = 0
+    for await (const event of client.events({ signal, ...(from !== undefined && { from }) })) {
+      if (types !== undefined && !types.includes(event.type)) continue
+      const time = terminal.paint('dim', 'at' in event ? new Date(event.at).toISOString() : '')
+      terminal.print(flags.json ? JSON.stringify(event) : `${time} ${event.type}: ${oneLine(event.message)}`)
+      if (++printed >= limit) return
+    }
+  })
+}

@@ -1,0 +1,169 @@
+/** `gamekeeper simulate`: what limits of a build do under a load. */
+import type { Command } from 'commander'
+import { memoryBackend } from '../../../adapters/memory/index.js'
+import { UsageError } from '../../config/usage-error.js'
+import { type BuildSpec, createFleet, type GameServerBuildInput } from '../../index.js'
+import { addClientOptions, type ClientFlags, targetOf } from '../client.js'
+import { numberBetween, wholeNumber } from '../numbers.js'
+import { callersOf, type Load, peakMatches } from '../simulate/load.js'
+import { type Outcome, runLoad } from '../simulate/run-load.js'
+import { smallestStandingBy } from '../simulate/sizing.js'
+import { progressMeter } from '../progress.js'
+import type { Terminal } from '../terminal.js'
+import { readBuilds } from './apply.js'
+
+interface SimulateFlags extends ClientFlags {
+  readonly file?: string
+  readonly standingBy?: number
+  readonly max?: number
+  readonly allocationsPerMinute: number
+  readonly matchSeconds: number
+  readonly startSeconds: number
+  readonly wait: number
+  readonly hours: number
+  readonly seed: number
+}
+
+interface Report extends Omit<Outcome, 'waitsMs'> {
+  readonly build: string
+  readonly standingBy: number
+  readonly max: number
+  readonly load: Load
+  readonly waitSeconds: { readonly p50: number; readonly p95: number; readonly p99: number; readonly longest: number }
+  /** null: not even `max` suffices. */
+  readonly smallestStandingBy: number | null
+  /** How many matches run at the same time, if every caller gets a server at once. */
+  readonly peakMatches: number
+}
+
+const maxCallers = 1_000_000
+
+export function addSimulate(program: Command, terminal: Terminal): void {
+  const command = program
+    .command('simulate')
+    .description(
+      'Say what limits of a build do under a load: the real engine with simulated game servers, in fast motion.',
+    )
+    .argument('[build]', 'Build of a running server, or with --file, one of the builds in it.')
+    .option('-f, --file <file>', 'YAML or JSON file with the build. - reads stdin.')
+    .option('--standing-by <number>', 'Instead of standingBy in the build.', wholeNumber(0, 100_000))
+    .option('--max <number>', 'Instead of max in the build.', wholeNumber(0, 100_000))
+    .option('--allocations-per-minute <number>', 'Mean number of callers.', numberBetween(0.001, 100_000), 1)
+    .option('--match-seconds <number>', 'Mean length of a match.', numberBetween(1, 604_800), 600)
+    .option('--start-seconds <number>', 'Mean time until a server is standing by.', numberBetween(0, 86_400), 10)
+    .option('--wait <seconds>', 'How long callers wait for a server.', numberBetween(0, 86_400), 0)
+    .option('--hours <number>', 'How long the load lasts.', numberBetween(0.01, 8_760), 24)
+    .option('--seed <number>', 'Another seed is another day.', wholeNumber(0, 999_999_999), 1)
+    .addHelpText('after', notes)
+  addClientOptions(command).action(async (name: string | undefined, flags: SimulateFlags) => {
+    const build = await buildOf(terminal, name, flags)
+    const load: Load = {
+      ...{ allocationsPerMinute: flags.allocationsPerMinute, matchSeconds: flags.matchSeconds },
+      ...{ startSeconds: flags.startSeconds, waitSeconds: flags.wait, hours: flags.hours, seed: flags.seed },
+    }
+    const report = await simulated(terminal, build, load)
+    if (flags.json) terminal.print(JSON.stringify(report))
+    else for (const line of linesOf(report)) terminal.print(line)
+  })
+}
+
+interface SimulatedBuild {
+  readonly name: string
+  readonly spec: BuildSpec
+}
+
+async function buildOf(terminal: Terminal, name: string | undefined, flags: SimulateFlags): Promise<SimulatedBuild> {
+  const { file, standingBy, max } = flags
+  const change = { ...(standingBy !== undefined && { standingBy }), ...(max !== undefined && { max }) }
+  const checked = async ({ metadata, spec }: GameServerBuildInput) => ({
+    name: metadata.name,
+    spec: await checkedSpec({ metadata: { name: metadata.name }, spec: { ...spec, ...change } }),
+  })
+  if (file !== undefined) {
+    const builds = await readBuilds(file, terminal.cwd, 'default')
+    const named = name === undefined ? builds : builds.filter(({ metadata }) => metadata.name === name)
+    if (named.length === 1 && named[0]) return checked(named[0])
+    const names = builds.map(({ metadata }) => metadata.name).join(', ')
+    throw new UsageError(`${file} has the builds ${names}: name one of them`)
+  }
+  if (name === undefined) {
+    if (standingBy === undefined || max === undefined)
+      throw new UsageError('simulate needs a build: its name, --file, or --standing-by and --max')
+    const template = { spec: { containers: [{ name: 'game', image: 'simulated' }] } }
+    const spec = { buildID: 'simulated', standingBy, max, portsToExpose: [], template }
+    return checked({ metadata: { name: 'simulated' }, spec })
+  }
+  const { client, ref } = await targetOf(terminal, flags)
+  return checked(await client.builds.get(ref(name)))
+}
+
+/** Throws `invalid`, naming the field. */
+async function checkedSpec(build: GameServerBuildInput): Promise<BuildSpec> {
+  const fleet = await createFleet({ backend: memoryBackend({ script: 'manual' }), logger: false })
+  try {
+    return (await fleet.builds.create(build)).spec
+  } finally {
+    await fleet.close()
+  }
+}
+
+async function simulated(terminal: Terminal, { name, spec }: SimulatedBuild, load: Load): Promise<Report> {
+  const expected = load.allocationsPerMinute * 60 * load.hours
+  if (expected > maxCallers)
+    throw new UsageError(
+      `${Math.round(expected)} callers are too many, at most ${maxCallers}: lower --hours or --allocations-per-minute`,
+    )
+  const callers = callersOf(load)
+  const signal = terminal.interruption()
+  const progress = progressMeter(terminal)
+  const onMinute = (standingBy: number, ms: number) =>
+    progress(`${standingBy} standing by: ${(ms / 3_600_000).toFixed(1)} of ${load.hours} h simulated`)
+  const { standingBy, max } = spec
+  const outcome = await runLoad(spec, load, callers, { onMinute: (ms) => onMinute(standingBy, ms), signal })
+  const known = { standingBy, outcome }
+  const smallest = await smallestStandingBy(spec, load, callers, { known, onMinute, signal })
+  const { waitsMs, ...counts } = outcome
+  return {
+    ...{ build: name, standingBy, max, load, ...counts },
+    waitSeconds: {
+      ...{ p50: percentile(waitsMs, 0.5), p95: percentile(waitsMs, 0.95), p99: percentile(waitsMs, 0.99) },
+      longest: percentile(waitsMs, 1),
+    },
+    smallestStandingBy: smallest ?? null,
+    peakMatches: peakMatches(callers),
+  }
+}
+
+/** Of times in ms, shortest first, in seconds. */
+function percentile(sortedMs: readonly number[], part: number): number {
+  const ms = sortedMs[Math.max(0, Math.ceil(sortedMs.length * part) - 1)] ?? 0
+  return Math.round(ms / 100) / 10
+}
+
+function linesOf(report: Report): readonly string[] {
+  const { build, standingBy, max, load, callers, served, refused, waitSeconds, peakServers } = report
+  const { smallestStandingBy: smallest, idleServerHours: idle, activeServerHours: active } = report
+  const percent = callers === 0 ? 0 : (refused / callers) * 100
+  const share = idle + active === 0 ? 0 : (idle / (idle + active)) * 100
+  return [
+    `${load.hours} h of build ${build} with standingBy ${standingBy} and max ${max}, seed ${load.seed}: ${load.allocationsPerMinute} callers a minute, matches of ${load.matchSeconds} s, starts of ${load.startSeconds} s`,
+    `callers       ${callers}: ${served} served, ${refused} refused (${percent.toFixed(2)} %)`,
+    `waiting time  p50 ${waitSeconds.p50} s, p95 ${waitSeconds.p95} s, p99 ${waitSeconds.p99} s, longest ${waitSeconds.longest} s`,
+    `servers       ${peakServers} at peak`,
+    `idle          ${idle.toFixed(1)} server-hours without a match, ${share.toFixed(0)} % of all`,
+    smallest === null
+      ? `not even standingBy ${max} serves all callers: max is too small, since ${report.peakMatches} matches would run at the same time`
+      : `standingBy ${smallest} is the smallest that refuses no caller`,
+  ]
+}
+
+const notes = `
+Callers come independently of each other. Matches and starts take from half to one and a half times their mean. The fleet has the
+default limits of createFleet; the same seed gives the same report. The report counts from the moment in which the servers stand by.
+
+Examples:
+
+  gamekeeper simulate -f build.yaml --allocations-per-minute 4 --match-seconds 900 --start-seconds 30
+  gamekeeper simulate arena --standing-by 8 --wait 20
+  gamekeeper simulate --standing-by 2 --max 50 --json
+`

@@ -1,0 +1,68 @@
+/** Finds and loads the configuration file. */
+import { existsSync } from 'node:fs'
+import { readFile } from 'node:fs/promises'
+import { basename, resolve } from 'node:path'
+import { pathToFileURL } from 'node:url'
+import { checkConfig, type GamekeeperConfig } from '../config/define-config.js'
+import { UsageError } from '../config/usage-error.js'
+import { FleetError, messageOf } from '../contracts/errors.js'
+import { codeOf } from '../platform/error-code.js'
+
+const names = ['gamekeeper.config.ts', 'gamekeeper.config.mjs', 'gamekeeper.config.json']
+
+export interface LoadedConfig {
+  /** For messages. */
+  readonly name: string
+  readonly config: GamekeeperConfig
+}
+
+/**
+ * Loads `path`, or else the configuration file in `cwd`, if there is one. Throws UsageError if it cannot be read, or has an unknown
+ * key or a value of the wrong type.
+ */
+export async function loadConfig(path: string | undefined, cwd: string): Promise<LoadedConfig | undefined> {
+  const file = path === undefined ? findIn(cwd) : resolve(cwd, path)
+  if (file === undefined) return undefined
+  const name = path ?? basename(file)
+  if (!existsSync(file)) throw new UsageError(`--config: there is no file ${name}`)
+  const config = name.endsWith('.json') ? await readJson(file, name) : await importModule(file, name)
+  try {
+    checkConfig(config, name)
+  } catch (error) {
+    if (!FleetError.is(error, 'invalid')) throw error
+    throw new UsageError(error.message, { cause: error })
+  }
+  return { name, config }
+}
+
+function findIn(cwd: string): string | undefined {
+  const found = names.filter((name) => existsSync(resolve(cwd, name)))
+  if (found.length > 1) throw new UsageError(`found ${found.join(' and ')}: keep one, or name one with --config`)
+  return found[0] === undefined ? undefined : resolve(cwd, found[0])
+}
+
+async function readJson(file: string, name: string): Promise<unknown> {
+  try {
+    const value: unknown = JSON.parse(await readFile(file, 'utf8'))
+    return value
+  } catch (error) {
+    throw new UsageError(`${name} cannot be read as JSON: ${messageOf(error)}`, { cause: error })
+  }
+}
+
+async function importModule(file: string, name: string): Promise<unknown> {
+  let loaded: { readonly default?: unknown }
+  try {
+    loaded = await import(pathToFileURL(file).href)
+  } catch (error) {
+    if (codeOf(error) === 'ERR_UNKNOWN_FILE_EXTENSION') {
+      throw new UsageError(
+        `${name} needs a Node that strips types, 22.18 or later, but this is Node ${process.versions.node}: use gamekeeper.config.mjs or gamekeeper.config.json`,
+        { cause: error },
+      )
+    }
+    throw new UsageError(`${name} cannot be loaded: ${messageOf(error)}`, { cause: error })
+  }
+  if (loaded.default === undefined) throw new UsageError(`${name} has no default export: write export default { … }`)
+  return loaded.default
+}

@@ -1,0 +1,4 @@
+/** A mistake in the configuration or on the command line. Its message names what to change, and is printed without a stack. */
+export class UsageError extends Error {
+  override readonly name = 'UsageError'
+}

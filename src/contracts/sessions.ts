@@ -1,0 +1,113 @@
+/** What a caller gets for a session: the result of an allocation, and the sessions that have a server now. */
+import { type DeclaredPorts, findPort, namedPorts } from '../rules/model/named-ports.js'
+import type { Build, Ref, RefLike, Server } from '../rules/model/resources.js'
+import type { AllocatedPort, AllocationBody, AllocationDetails, BuildMismatch } from '../rules/model/wire.js'
+import type { AuditedCallOptions } from './audit.js'
+import type { CallOptions } from './call-options.js'
+import { FleetError } from './errors.js'
+
+/** The server of a session. All fields are plain data; `port` is not part of its JSON. */
+export interface Allocation extends Omit<AllocationBody, 'details'>, AllocationDetails {
+  /**
+   * Returns the number that players connect to, of the port with this name or with this number in the template. If there is only
+   * one port, the argument may be omitted. Throws `invalid`, naming the ports that there are.
+   */
+  port(nameOrNumber?: string | number): number
+}
+
+/** A class, because one method for all costs an allocation nothing and stays out of JSON, copies and logs. */
+export class AllocatedServer implements Allocation {
+  readonly IPV4Address: string
+  readonly Ports: string
+  readonly SessionID: string
+  readonly server: Ref
+  readonly address: string
+  readonly ports: readonly AllocatedPort[]
+  declare readonly buildMismatch?: BuildMismatch
+
+  constructor(body: AllocationBody, server: Ref, ports: readonly AllocatedPort[], buildMismatch?: BuildMismatch) {
+    this.IPV4Address = body.IPV4Address
+    this.Ports = body.Ports
+    this.SessionID = body.SessionID
+    this.server = server
+    this.address = body.IPV4Address
+    this.ports = ports
+    if (buildMismatch) this.buildMismatch = buildMismatch
+  }
+
+  port(nameOrNumber?: string | number): number {
+    return publicPort(this.ports, nameOrNumber)
+  }
+}
+
+function publicPort(ports: readonly AllocatedPort[], nameOrNumber: string | number | undefined): number {
+  const found = findPort(ports, nameOrNumber)
+  if (!found.ok) throw new FleetError('invalid', `${found.problem.field} ${found.problem.message}`)
+  return found.value.public
+}
+
+/** A session and its server, as JSON. */
+export interface GameSessionBody {
+  readonly sessionID: string
+  readonly buildID: string
+  readonly build: Ref
+  readonly server: Ref
+  /** `Terminating`: the match is being ended. */
+  readonly state: 'Active' | 'Terminating'
+  readonly address: string
+  readonly ports: readonly AllocatedPort[]
+  /** When the server was allocated. RFC 3339. Absent for a match whose record was lost and found. */
+  readonly startedAt?: string
+  readonly initialPlayers: readonly string[]
+  /** The connected players, as the game last reported them. */
+  readonly players: readonly string[]
+}
+
+export interface GameSession extends GameSessionBody, Pick<Allocation, 'port'> {}
+
+/** The session of a server that has one, and of its build. */
+export function sessionBody(
+  build: Build,
+  server: Server,
+  players: readonly string[],
+  declared: DeclaredPorts,
+): GameSessionBody {
+  const { id = '', initialPlayers = [] } = server.session ?? {}
+  const { reachedActiveOn, state } = server
+  return {
+    sessionID: id,
+    buildID: build.spec.buildID,
+    build: { namespace: build.namespace, name: build.name },
+    server: { namespace: server.namespace, name: server.name },
+    state: state === 'Terminating' ? 'Terminating' : 'Active',
+    address: server.address ?? '',
+    ports: namedPorts(server.ports ?? [], declared),
+    ...(reachedActiveOn !== undefined && { startedAt: new Date(reachedActiveOn).toISOString() }),
+    initialPlayers,
+    players,
+  }
+}
+
+/** Adds the method, which is not part of the JSON. */
+export function gameSession(body: GameSessionBody): GameSession {
+  const port = (nameOrNumber?: string | number) => publicPort(body.ports, nameOrNumber)
+  return Object.defineProperty({ ...body, port }, 'port', { enumerable: false })
+}
+
+/** The sessions that have a server now. A session that waits for a server is not one of them yet. */
+export interface Sessions {
+  /** Throws `not-found` if no server has this session. */
+  get(sessionID: string, options?: CallOptions): Promise<GameSession>
+  /** Lists all sessions, or only those of one build. Throws `not-found` if that build does not exist. */
+  list(options?: CallOptions & { readonly build?: RefLike }): Promise<readonly GameSession[]>
+  /**
+   * Returns the session that a player is in: one whose game reports the player as connected, or else one whose `initialPlayers`
+   * include the player. If there are several, the one that was allocated last. Throws `not-found` if there is none.
+   */
+  ofPlayer(player: string, options?: CallOptions): Promise<GameSession>
+  /**
+   * Ends a match: terminates its server with its grace period, and replaces it. Never affects a server that has another session.
+   * A repeated call changes nothing. Resolves when it is durable. Throws `not-found` if no server has this session.
+   */
+  end(sessionID: string, options?: AuditedCallOptions): Promise<void>
+}

@@ -1,0 +1,77 @@
+/** Reads the host's events for as long as the page is open: reconnects, and says how the connection is. */
+import { FleetError } from '../../../contracts/errors.js'
+import { errorOf } from '../../../client/failures.js'
+import { messages } from '../../../client/server-sent-events.js'
+import type { StreamedEvent } from './model.js'
+
+/** A host sends data at least every 15 s. */
+const silenceMs = 40_000
+const firstPauseMs = 500
+const maxPauseMs = 10_000
+
+export interface StreamHandlers {
+  /** `fetch`, with what the host needs to know its caller. */
+  readonly fetch: (url: string, init: RequestInit) => Promise<Response>
+  /** Connected: what `onEvent` gets first may be what the host's log lacks of the past. `isNewLog`: the numbers of the events start over, because the host has restarted or is another one. */
+  readonly onOpen: (isNewLog: boolean) => void
+  readonly onEvent: (event: StreamedEvent) => void
+  /** The connection is lost, or was refused. Reconnecting goes on, unless `isFinal`. */
+  readonly onLost: (error: FleetError, isFinal: boolean) => void
+}
+
+/** Resolves when the signal fires, or after an error that reconnecting cannot fix. */
+export async function readStream(url: string, handlers: StreamHandlers, signal: AbortSignal): Promise<void> {
+  let lastID = ''
+  let failures = 0
+  while (!signal.aborted) {
+    let isOpen = false
+    try {
+      for await (const { id, data } of messages(await open(url, handlers, lastID, signal), silenceMs)) {
+        // Each connection begins with an id, or with the first event that was missed.
+        if (!isOpen) handlers.onOpen(logOf(id) !== logOf(lastID))
+        isOpen = true
+        failures = 0
+        if (id !== '') lastID = id
+        if (data === '') continue
+        const event: StreamedEvent = JSON.parse(data)
+        handlers.onEvent(event)
+      }
+      throw new FleetError('unavailable', 'the host has ended the event stream')
+    } catch (thrown) {
+      if (signal.aborted) return
+      const error = FleetError.is(thrown) ? thrown : new FleetError('unavailable', 'the host does not answer')
+      const isFinal = error.code === 'unauthenticated' || error.code === 'forbidden'
+      handlers.onLost(error, isFinal)
+      if (isFinal) return
+    }
+    await pause(Math.min(firstPauseMs * 2 ** failures++, maxPauseMs), signal)
+  }
+}
+
+async function open(url: string, handlers: StreamHandlers, lastID: string, signal: AbortSignal): Promise<Response> {
+  const resume: Record<string, string> = lastID === '' ? {} : { 'Last-Event-ID': lastID }
+  // The host's log has what happened before the page was opened.
+  const response = await handlers.fetch(`${url}?players=true${lastID === '' ? '&from=1' : ''}`, {
+    headers: { Accept: 'text/event-stream', ...resume },
+    signal,
+  })
+  if (!response.ok) throw errorOf(response, await response.text())
+  return response
+}
+
+/** An event's id is the log's id, a hyphen, and the event's number. */
+function logOf(id: string): string {
+  return id.slice(0, Math.max(0, id.lastIndexOf('-')))
+}
+
+function pause(ms: number, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    const timer = setTimeout(done, ms)
+    signal.addEventListener('abort', done, { once: true })
+    function done() {
+      clearTimeout(timer)
+      signal.removeEventListener('abort', done)
+      resolve()
+    }
+  })
+}

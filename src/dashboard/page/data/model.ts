@@ -1,0 +1,207 @@
+/** What the page knows of the fleet. Plain, immutable data: `reduce` makes the next one. */
+import type { EventsDropped, FleetEvent } from '../../../contracts/events.js'
+import type { GameSessionBody } from '../../../contracts/sessions.js'
+import type { Health, Ref, ServerState } from '../../../rules/model/resources.js'
+import { keyOf } from '../../../rules/model/resources.js'
+import type { GameServer, GameServerBuild } from '../../../rules/model/wire.js'
+
+export type StreamedEvent = FleetEvent | EventsDropped
+
+export interface ServerSession {
+  readonly id: string
+  /** The connected players, and before the game has reported any, those that are expected. */
+  readonly players: readonly string[]
+  /** True if the game has not reported any players yet. Those that are expected do not count. */
+  readonly areExpected?: boolean
+}
+
+export interface ServerRow extends Ref {
+  /** Key of its build. */
+  readonly build: string
+  readonly state: ServerState
+  readonly health: Health
+  /** When it reached its state, wall time in ms. */
+  readonly since: number
+  readonly session?: ServerSession | undefined
+  /** Why it is in its state, if the fleet says so. */
+  readonly message?: string | undefined
+  /** When announced maintenance begins, wall time in ms. */
+  readonly maintenance?: number | undefined
+}
+
+export interface Crash {
+  readonly seq: number
+  readonly at: number
+  readonly build: string
+  readonly server: Ref
+  readonly reason: string
+  readonly message: string
+}
+
+/** What happened in one minute. */
+export interface Minute {
+  /** Wall time in ms, a multiple of 60,000. */
+  readonly at: number
+  readonly allocations: number
+  /** The longest wait of an allocation, in ms. */
+  readonly longestWaitMs: number
+  readonly crashes: number
+}
+
+export interface Model {
+  /** By key. */
+  readonly builds: ReadonlyMap<string, GameServerBuild>
+  /** By key of the build, then by key of the server. */
+  readonly servers: ReadonlyMap<string, ReadonlyMap<string, ServerRow>>
+  /** Oldest first. */
+  readonly events: readonly StreamedEvent[]
+  /** Number of earlier events that the host no longer had, or that the page has let go. */
+  readonly dropped: number
+  /** Newest first. */
+  readonly crashes: readonly Crash[]
+  /** Oldest first; minutes in which nothing happened are absent. */
+  readonly minutes: readonly Minute[]
+}
+
+export const emptyModel: Model = {
+  builds: new Map(),
+  servers: new Map(),
+  events: [],
+  dropped: 0,
+  crashes: [],
+  minutes: [],
+}
+
+export interface Snapshot {
+  readonly builds: readonly GameServerBuild[]
+  /** By key of the build. */
+  readonly servers: ReadonlyMap<string, readonly GameServer[]>
+  readonly sessions: readonly GameSessionBody[]
+}
+
+/** Replaces builds and servers by those of the snapshot, and applies the events that may be newer than it. */
+export function withSnapshot(model: Model, snapshot: Snapshot): Model {
+  const sessions = new Map(snapshot.sessions.map((session) => [keyOf(session.server), sessionOf(session)]))
+  const servers = new Map<string, ReadonlyMap<string, ServerRow>>()
+  for (const [build, list] of snapshot.servers) {
+    servers.set(build, new Map(list.map((server) => [keyOf(server.metadata), rowOf(server, build, sessions)])))
+  }
+  return { ...model, builds: new Map(snapshot.builds.map((build) => [keyOf(build.metadata), build])), servers }
+}
+
+function sessionOf({ sessionID, players, initialPlayers }: GameSessionBody): ServerSession {
+  if (players.length > 0 || initialPlayers.length === 0) return { id: sessionID, players }
+  return { id: sessionID, players: initialPlayers, areExpected: true }
+}
+
+function rowOf(
+  { metadata, status }: GameServer,
+  build: string,
+  sessions: ReadonlyMap<string, ServerSession>,
+): ServerRow {
+  const { state, health, message, sessionID, nextScheduledMaintenance } = status
+  const maintenance = nextScheduledMaintenance === undefined ? undefined : Date.parse(nextScheduledMaintenance)
+  const { name, namespace } = metadata
+  const session =
+    sessions.get(keyOf(metadata)) ?? (sessionID === undefined ? undefined : { id: sessionID, players: [] })
+  return { name, namespace, build, state, health, since: sinceOf(metadata, status), session, message, maintenance }
+}
+
+function sinceOf({ creationTimestamp }: GameServer['metadata'], status: GameServer['status']): number {
+  const { state, reachedInitializingOn, reachedStandingByOn, reachedActiveOn } = status
+  const reached = {
+    Pending: creationTimestamp,
+    Initializing: reachedInitializingOn,
+    StandingBy: reachedStandingByOn,
+    Active: reachedActiveOn,
+    Terminating: reachedActiveOn ?? reachedStandingByOn ?? reachedInitializingOn,
+  }[state]
+  return Date.parse(reached ?? creationTimestamp ?? '') || 0
+}
+
+export function withBuild(model: Model, build: GameServerBuild): Model {
+  return { ...model, builds: new Map(model.builds).set(keyOf(build.metadata), build) }
+}
+
+/** Replaces the players of those sessions. */
+export function withPlayers(model: Model, build: string, sessions: readonly GameSessionBody[]): Model {
+  const rows = new Map(serversOf(model, build))
+  for (const session of sessions) {
+    const row = rows.get(keyOf(session.server))
+    // The server may have another session by now.
+    if (row && (row.session === undefined || row.session.id === session.sessionID))
+      rows.set(keyOf(row), { ...row, session: sessionOf(session) })
+  }
+  return { ...model, servers: new Map(model.servers).set(build, rows) }
+}
+
+export interface Counts {
+  readonly Pending: number
+  readonly Initializing: number
+  readonly StandingBy: number
+  readonly Active: number
+  readonly Terminating: number
+}
+
+const counted = new WeakMap<ReadonlyMap<string, ServerRow>, Counts>()
+
+/** Number of servers in each state. Counts again only after a change. */
+export function countsOf(model: Model, build: string): Counts {
+  const servers = model.servers.get(build) ?? noServers
+  const known = counted.get(servers)
+  if (known) return known
+  const counts = { Pending: 0, Initializing: 0, StandingBy: 0, Active: 0, Terminating: 0 }
+  for (const { state } of servers.values()) counts[state]++
+  counted.set(servers, counts)
+  return counts
+}
+
+const noServers: ReadonlyMap<string, ServerRow> = new Map()
+
+export function serversOf(model: Model, build: string): ReadonlyMap<string, ServerRow> {
+  return model.servers.get(build) ?? noServers
+}
+
+export function playersOf(model: Model, build: string): number {
+  let players = 0
+  for (const { state, session } of serversOf(model, build).values())
+    if (state === 'Active') players += connectedIn(session)
+  return players
+}
+
+export function connectedIn(session: ServerSession | undefined): number {
+  return session === undefined || session.areExpected ? 0 : session.players.length
+}
+
+/** Allocations in the last 60 s are not known to the second, so this is the last full minute, or this one if it has more. */
+export function perMinute(minutes: readonly Minute[], now: number): number {
+  const current = Math.floor(now / minuteMs) * minuteMs
+  const recent = minutes.filter(({ at }) => at >= current - minuteMs)
+  return Math.max(0, ...recent.map(({ allocations }) => allocations))
+}
+
+/** Crashes in the last hour, to the minute. Counted by the minute, because only the latest crashes are kept. */
+export function crashesInHour(minutes: readonly Minute[], now: number): number {
+  const recent = minutes.filter(({ at }) => at > now - 60 * minuteMs)
+  return recent.reduce((sum, { crashes }) => sum + crashes, 0)
+}
+
+export const minuteMs = 60_000
+
+const troubles: ReadonlySet<StreamedEvent['type']> = new Set([
+  'BackendUnavailable',
+  'ReconcileFailed',
+  'StoreDamaged',
+  'WebhookFailed',
+])
+
+/** The latest event about an error of the host itself, of its store or of its backend. */
+export function lastTrouble(events: readonly StreamedEvent[]): FleetEvent | undefined {
+  return events.findLast((event): event is FleetEvent => troubles.has(event.type))
+}
+
+/** When the backend has last recovered, wall time in ms. Undefined if it has not failed as far as the log goes. */
+export function recoveredAt(events: readonly StreamedEvent[]): number | undefined {
+  const last = events.findLast(({ type }) => type === 'BackendRecovered' || type === 'BackendUnavailable')
+  return last?.type === 'BackendRecovered' ? last.at : undefined
+}

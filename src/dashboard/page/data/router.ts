@@ -1,0 +1,38 @@
+/** Deep links in the part of the address after `#`, which works under any prefix and never reaches the host. */
+import { computed, signal } from '@preact/signals'
+import type { Ref } from '../../../rules/model/resources.js'
+import { parseRoute, type Route } from './routes.js'
+
+const hash = signal(location.hash)
+addEventListener('hashchange', () => {
+  hash.value = location.hash
+})
+
+export const route = computed<Route>(() => parseRoute(hash.value))
+
+export function go(to: string): void {
+  location.hash = to
+}
+
+/** Keeps what is typed into a filter in the address, without a step for "back". */
+export function replaceQuery(query: Readonly<Record<string, string>>): void {
+  const kept = Object.entries(query).filter(([, value]) => value !== '')
+  const text = new URLSearchParams(kept).toString()
+  const [path = ''] = location.hash.split('?')
+  history.replaceState(null, '', text === '' ? path || '#/' : `${path || '#/'}?${text}`)
+  hash.value = location.hash
+}
+
+export const linkTo = {
+  overview: '#/',
+  sessions: '#/sessions',
+  players: '#/players',
+  events: '#/events',
+  tryIt: '#/try',
+  build: (ref: Ref) => `#/builds/${pathOf(ref)}`,
+  server: (ref: Ref) => `#/servers/${pathOf(ref)}`,
+}
+
+function pathOf({ namespace, name }: Ref): string {
+  return `${encodeURIComponent(namespace)}/${encodeURIComponent(name)}`
+}

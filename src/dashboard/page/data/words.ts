@@ -1,0 +1,93 @@
+/** Words for what the fleet reports. Pure. */
+import type { ConditionType, ServerState } from '../../../rules/model/resources.js'
+import type { ActivityCrash } from '../../../contracts/observer.js'
+
+export const stateWords: Readonly<Record<ServerState, string>> = {
+  Pending: 'pending',
+  Initializing: 'initializing',
+  StandingBy: 'standing by',
+  Active: 'active',
+  Terminating: 'ending',
+}
+
+const advice: Readonly<Record<ConditionType, string>> = {
+  Crashing: 'Read the log of a crashed server below. The fleet tries again, at most a minute apart.',
+  CreateBlocked: 'Free what is missing, or correct the template. The fleet tries again, at most a minute apart.',
+  Disappearing: 'Find out what removes servers besides the fleet: a script, an operator, a preemption.',
+  LateServers: 'Read the log of a server that is still starting. If starts are slow, raise lateStartSeconds.',
+  LongSession: 'End the session if its match is over, or raise sessionSeconds.',
+  Draining: 'Resume the build when it may be allocated again.',
+  Clamped: 'Lower standingBy, or raise max.',
+  Invalid: 'Correct the field that the message names.',
+}
+
+const known: ReadonlySet<string> = new Set(Object.keys(advice))
+
+function isKnown(type: string): type is ConditionType {
+  return known.has(type)
+}
+
+/** What an operator can do about a condition. Empty for one that this page does not know. */
+export function adviceFor(type: string): string {
+  return isKnown(type) ? advice[type] : ''
+}
+
+const steps = [
+  [1_000, 's'],
+  [60_000, 'min'],
+  [3_600_000, 'h'],
+  [86_400_000, 'd'],
+] as const
+
+/** `12 s`, `5 min`, `3 h`, `2 d`. */
+export function duration(ms: number): string {
+  const [size, unit] = steps.findLast(([each]) => ms >= each) ?? steps[0]
+  return `${Math.max(0, Math.floor(ms / size))} ${unit}`
+}
+
+/** `3 ms`, `1.5 s`. */
+export function milliseconds(ms: number): string {
+  return ms < 1_000 ? `${Math.round(ms)} ms` : `${(ms / 1_000).toFixed(1)} s`
+}
+
+/** A crash's message without the server's name, which is beside it. */
+export function causeIn({ message, server }: Pick<ActivityCrash, 'message' | 'server'>): string {
+  const prefix = `${server.name} is terminating: `
+  return message.startsWith(prefix) ? message.slice(prefix.length) : message
+}
+
+export function plural(count: number, one: string, many = `${one}s`): string {
+  return `${count.toLocaleString('en')} ${count === 1 ? one : many}`
+}
+
+export interface TextPart {
+  readonly text: string
+  readonly isName: boolean
+}
+
+const partOfName = /[\p{L}\p{N}_-]/u
+
+/** Splits a text at the first mention of each name. A name within a longer one, as `arena` in `arena-x7k2p`, is no mention. */
+export function partsAt(text: string, names: readonly string[]): readonly TextPart[] {
+  const found = names
+    .map((name) => ({ name, at: mentionOf(text, name) }))
+    .filter(({ at }) => at >= 0)
+    .toSorted((a, b) => a.at - b.at)
+  const parts: TextPart[] = []
+  let done = 0
+  for (const { name, at } of found) {
+    if (at < done) continue
+    parts.push({ text: text.slice(done, at), isName: false }, { text: name, isName: true })
+    done = at + name.length
+  }
+  return [...parts, { text: text.slice(done), isName: false }].filter((part) => part.text !== '')
+}
+
+function mentionOf(text: string, name: string): number {
+  if (name === '') return -1
+  for (let at = text.indexOf(name); at >= 0; at = text.indexOf(name, at + 1)) {
+    const around = [text[at - 1], text[at + name.length]]
+    if (!around.some((char) => char !== undefined && partOfName.test(char))) return at
+  }
+  return -1
+}

@@ -1,0 +1,170 @@
+/** One build: its servers, its problems, what it runs. */
+import { useSignal } from '@preact/signals'
+import { useEffect } from 'preact/hooks'
+import { keyOf, type Ref, type ServerState, serverStates } from '../../../rules/model/resources.js'
+import type { GameServerBuild } from '../../../rules/model/wire.js'
+import { useActivity } from '../charts/use-activity.js'
+import { rights } from '../data/access.js'
+import { connections, model, stats } from '../data/live.js'
+import { countsOf, playersOf, type ServerRow, serversOf } from '../data/model.js'
+import { linkTo } from '../data/router.js'
+import { plural, stateWords } from '../data/words.js'
+import { Conditions } from '../parts/conditions.js'
+import { Ago, CopyButton, Notice, Section } from '../parts/parts.js'
+import { ServerTable } from '../parts/server-table.js'
+import { StateBar } from '../parts/state-bar.js'
+import { BuildActions, ScaleStep } from './build-actions.js'
+import { Crashes } from './build/crashes.js'
+import { BuildLastHour } from './build/last-hour.js'
+import { Rollout } from './build/rollout.js'
+import { Spec } from './spec-editor.js'
+
+export function BuildView({ of }: { readonly of: Ref }) {
+  const key = keyOf(of)
+  useEffect(() => void rights.read(of), [key, connections.value])
+  const build = model.value.builds.get(key)
+  if (build === undefined) {
+    return (
+      <Notice title={`There is no build ${of.name}`} isView>
+        <p>
+          It may have been deleted. Its events may still be in <a href={linkTo.events}>the log</a>.
+        </p>
+      </Notice>
+    )
+  }
+  return <KnownBuild build={build} />
+}
+
+function KnownBuild({ build }: { readonly build: GameServerBuild }) {
+  const { metadata, spec, status } = build
+  const key = keyOf(metadata)
+  const counts = countsOf(model.value, key)
+  const activity = useActivity(status.crashesCount, metadata).value
+  return (
+    <>
+      <header class="page-title">
+        <h1>{metadata.name}</h1>
+        <span class="quiet">
+          build in {metadata.namespace}
+          {metadata.creationTimestamp === undefined ? null : (
+            <>
+              , created <Ago at={Date.parse(metadata.creationTimestamp)} />
+            </>
+          )}
+        </span>
+        {status.health === 'Unhealthy' ? <span class="tag bad">unhealthy</span> : null}
+        <BuildActions build={build} />
+      </header>
+      <section class="panel" aria-label="Servers by state">
+        <StateBar counts={counts} max={spec.max} />
+        <Facts build={build} standingBy={counts.StandingBy} />
+        <Rollout build={build} />
+        <Conditions of={status.conditions ?? []} />
+      </section>
+      <BuildLastHour of={activity} />
+      <Servers build={key} />
+      <div class="columns">
+        <Crashes of={activity} />
+        <Spec build={build} />
+      </div>
+    </>
+  )
+}
+
+interface FactsProps {
+  readonly build: GameServerBuild
+  /** Counted from the servers: the build itself is not read again for each of their changes. */
+  readonly standingBy: number
+}
+
+function Facts({ build, standingBy }: FactsProps) {
+  const { metadata, spec, status } = build
+  const own = stats.value?.builds.find((one) => keyOf(one.build) === keyOf(metadata))
+  return (
+    <dl class="facts-list">
+      <div>
+        <dt>buildID</dt>
+        <dd>
+          <code>{spec.buildID}</code> <CopyButton text={spec.buildID} name="the buildID" />
+        </dd>
+      </div>
+      <div>
+        <dt>standing by</dt>
+        <dd>
+          {standingBy.toLocaleString('en')} of {spec.standingBy.toLocaleString('en')}{' '}
+          <ScaleStep build={build} field="standingBy" by={-1} /> <ScaleStep build={build} field="standingBy" by={1} />
+        </dd>
+      </div>
+      <div>
+        <dt>max</dt>
+        <dd>
+          {spec.max.toLocaleString('en')} <ScaleStep build={build} field="max" by={-1} />{' '}
+          <ScaleStep build={build} field="max" by={1} />
+        </dd>
+      </div>
+      <div>
+        <dt>players</dt>
+        <dd>{playersOf(model.value, keyOf(metadata)).toLocaleString('en')}</dd>
+      </div>
+      <div>
+        <dt>callers waiting</dt>
+        <dd>{(own?.waiting ?? 0).toLocaleString('en')}</dd>
+      </div>
+      <div>
+        <dt>crashes</dt>
+        <dd>
+          {status.crashesCount.toLocaleString('en')}
+          {spec.crashesToMarkUnhealthy === undefined ? '' : ` of ${spec.crashesToMarkUnhealthy} until unhealthy`}
+        </dd>
+      </div>
+    </dl>
+  )
+}
+
+function Servers({ build }: { readonly build: string }) {
+  const text = useSignal('')
+  const state = useSignal<ServerState | ''>('')
+  const all = [...serversOf(model.value, build).values()]
+  const shown = all.filter((row) => (state.value === '' || row.state === state.value) && has(row, text.value))
+  const filters = (
+    <div class="filters">
+      <input
+        type="search"
+        placeholder="Filter"
+        aria-label="Filter servers by name, session or player"
+        value={text}
+        onInput={(event) => (text.value = event.currentTarget.value)}
+      />
+      <select
+        aria-label="State"
+        value={state}
+        onChange={(event) => (state.value = serverStates.find((one) => one === event.currentTarget.value) ?? '')}
+      >
+        <option value="">all states</option>
+        {serverStates.map((one) => (
+          <option key={one} value={one}>
+            {stateWords[one]}
+          </option>
+        ))}
+      </select>
+    </div>
+  )
+  const title =
+    shown.length === all.length ? plural(all.length, 'server') : `${shown.length} of ${plural(all.length, 'server')}`
+  return (
+    <Section title={title} aside={filters}>
+      {shown.length > 0 ? (
+        <ServerTable rows={shown} />
+      ) : (
+        <p class="quiet">
+          {all.length === 0 ? 'No servers. They appear here as the fleet starts them.' : 'No server fits the filter.'}
+        </p>
+      )}
+    </Section>
+  )
+}
+
+function has({ name, session }: ServerRow, text: string): boolean {
+  const wanted = text.trim().toLowerCase()
+  return [name, session?.id ?? '', ...(session?.players ?? [])].some((one) => one.toLowerCase().includes(wanted))
+}

@@ -1,0 +1,71 @@
+/** A build's servers by state, minute by minute. */
+import type { ActivityMinute, FleetActivity } from '../../../../contracts/observer.js'
+import type { Series } from '../../charts/series.js'
+import { TimeChart } from '../../charts/time-chart.js'
+import { now } from '../../data/live.js'
+import { plural } from '../../data/words.js'
+import { Ago, Section } from '../../parts/parts.js'
+
+/** From the lowest band up. */
+const states = [
+  { name: 'active', state: 'Active', colour: '--active', pick: ({ servers }: ActivityMinute) => servers.active },
+  {
+    ...{ name: 'standing by', state: 'StandingBy', colour: '--standing-by' },
+    pick: ({ servers }: ActivityMinute) => servers.standingBy,
+  },
+  {
+    ...{ name: 'initializing', state: 'Initializing', colour: '--initializing' },
+    pick: ({ servers }: ActivityMinute) => servers.initializing,
+  },
+  { name: 'pending', state: 'Pending', colour: '--pending', pick: ({ servers }: ActivityMinute) => servers.pending },
+  {
+    name: 'ending',
+    state: 'Terminating',
+    colour: '--ending',
+    pick: ({ servers }: ActivityMinute) => servers.terminating,
+  },
+] as const satisfies readonly (Series & { readonly state: string })[]
+
+const none: readonly ActivityMinute[] = []
+const height = 170
+
+export function BuildLastHour({ of }: { readonly of: FleetActivity | undefined }) {
+  const minutes = of?.minutes ?? none
+  const begin = minutes[0]?.at ?? 0
+  const aside = (
+    <span class="quiet">
+      {of === undefined ? '…' : summaryOf(minutes)}
+      {of && begin > now.value - 59 * 60_000 ? (
+        <>
+          {' '}
+          · recorded since <Ago at={Math.max(begin, of.since)} />
+        </>
+      ) : null}
+    </span>
+  )
+  return (
+    <Section title="Servers in the last hour" aside={aside}>
+      <TimeChart
+        minutes={minutes}
+        now={now.value}
+        kind="stack"
+        series={states}
+        height={height}
+        label={`Servers by state in the last hour: ${summaryOf(minutes)}`}
+      />
+      <ul class="legend" aria-hidden="true">
+        {states.map(({ name, state }) => (
+          <li key={state}>
+            <span class={`dot state-${state}`} /> {name}
+          </li>
+        ))}
+      </ul>
+    </Section>
+  )
+}
+
+function summaryOf(minutes: readonly ActivityMinute[]): string {
+  const allocations = minutes.reduce((sum, minute) => sum + minute.allocations, 0)
+  const most = Math.max(0, ...minutes.map(({ servers }) => servers.active))
+  return `${plural(allocations, 'allocation')}, at most ${most.toLocaleString('en')} active`
+}

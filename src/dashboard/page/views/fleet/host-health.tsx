@@ -1,0 +1,77 @@
+/** Whether this host leads, and whether its store and backend work: quiet while all is well. */
+import type { FleetHealth } from '../../../../contracts/fleet.js'
+import { health, model } from '../../data/live.js'
+import { lastTrouble, recoveredAt } from '../../data/model.js'
+import { Ago } from '../../parts/parts.js'
+
+/** `since`: when this host began to lead, wall time in ms, if it is known. */
+export function HostHealth({ since }: { readonly since: number | undefined }) {
+  if (health.value === undefined) return <p class="health quiet">Asking the host how it is…</p>
+  const { leads, store, backend, problems } = health.value
+  const { events } = model.value
+  const trouble = lastTrouble(events)
+  const recovered = recoveredAt(events)
+  return (
+    <>
+      <Problems of={problems} />
+      <ul class="health" aria-label="Health of this host">
+        <State
+          name="Leader"
+          isGood={leads}
+          good="this host"
+          bad="another host, or none"
+          began="elected"
+          since={since}
+        />
+        <State name="Store" isGood={store} good="works" bad="does not work" />
+        <State name="Backend" isGood={backend} good="works" bad="does not work" began="recovered" since={recovered} />
+        <li class="quiet">
+          {trouble === undefined ? (
+            "No error in the host's log."
+          ) : (
+            <>
+              Last error <Ago at={trouble.at} />: {trouble.message}
+            </>
+          )}
+        </li>
+      </ul>
+    </>
+  )
+}
+
+interface StateProps {
+  readonly name: string
+  readonly isGood: boolean
+  readonly good: string
+  readonly bad: string
+  /** Says with what it began. */
+  readonly began?: string
+  readonly since?: number | undefined
+}
+
+function State({ name, isGood, good, bad, began, since }: StateProps) {
+  return (
+    <li class={isGood ? 'good' : 'bad'}>
+      <span class="dot" /> <b>{name}</b> {isGood ? good : bad}
+      {isGood && since !== undefined ? (
+        <>
+          , {began} <Ago at={since} />
+        </>
+      ) : null}
+    </li>
+  )
+}
+
+function Problems({ of }: { readonly of: FleetHealth['problems'] }) {
+  if (of.length === 0) return null
+  return (
+    <div class="notice bad" role="alert">
+      <h2>This host cannot serve every call</h2>
+      <ul>
+        {of.map((problem) => (
+          <li key={problem}>{problem}</li>
+        ))}
+      </ul>
+    </div>
+  )
+}

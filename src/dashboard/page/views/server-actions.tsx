@@ -1,0 +1,64 @@
+/** What an operator does to a server: drain it, end its session, terminate it. */
+import { rights } from '../data/access.js'
+import { begun } from '../changes/begun.js'
+import { fleet } from '../data/live.js'
+import type { ServerRow } from '../data/model.js'
+import { plural } from '../data/words.js'
+import { Action } from '../parts/action.js'
+
+export function ServerActions({ row }: { readonly row: ServerRow }) {
+  if (row.state === 'Terminating') return null
+  const session = row.state === 'Active' ? row.session : undefined
+  return (
+    <div class="actions">
+      {session && rights.may('endSession', row) ? <EndSession row={row} /> : null}
+      {rights.may('drainServer', row) ? (
+        <Action
+          name="Drain"
+          verb="Drain"
+          run={() => begun(`The drain of ${row.name} has failed`, fleet.servers.drain(row))}
+        >
+          <p>{session ? 'Replaces the server when its match is over.' : 'Ends the server now and replaces it.'}</p>
+        </Action>
+      ) : null}
+      {rights.may('deleteServer', row) ? (
+        <Action
+          name="Terminate"
+          verb={`Terminate ${row.name}`}
+          isDangerous
+          run={() => begun(`${row.name} is not terminated`, fleet.servers.delete(row))}
+        >
+          <p>
+            Ends the server and replaces it.{' '}
+            {session ? `Its match with ${plural(session.players.length, 'player')} will be ended.` : 'It has no match.'}
+          </p>
+        </Action>
+      ) : null}
+    </div>
+  )
+}
+
+/** `label`: on the button, if there is a column of them. */
+export function EndSession({
+  row: { session, name, state },
+  label,
+}: {
+  readonly row: ServerRow
+  readonly label?: string
+}) {
+  if (session === undefined || state !== 'Active') return null
+  return (
+    <Action
+      name={label === undefined ? 'End session' : `End the session on ${name}`}
+      label={label}
+      verb="End session"
+      isDangerous
+      run={() => fleet.sessions.end(session.id)}
+    >
+      <p>
+        Ends the match with {plural(session.players.length, session.areExpected ? 'expected player' : 'player')}: the
+        game is told, and the server is replaced after its grace period.
+      </p>
+    </Action>
+  )
+}

@@ -1,0 +1,149 @@
+/** One server: where it is, who plays on it, what has happened to it, and what it prints. */
+import { useSignal } from '@preact/signals'
+import { useEffect } from 'preact/hooks'
+import { FleetError } from '../../../contracts/errors.js'
+import type { FleetEvent } from '../../../contracts/events.js'
+import { keyOf, type Ref } from '../../../rules/model/resources.js'
+import type { GameServer } from '../../../rules/model/wire.js'
+import { rights } from '../data/access.js'
+import { connections, fleet, model } from '../data/live.js'
+import type { StreamedEvent } from '../data/model.js'
+import { linkTo } from '../data/router.js'
+import { findServer } from '../data/search.js'
+import { CopyButton, Failure, HealthTag, Instant, Loading, Notice, Section, StateTag } from '../parts/parts.js'
+import { Timeline } from '../parts/timeline.js'
+import { ServerActions } from './server-actions.js'
+import { ServerLog } from './server-log.js'
+
+export function ServerView({ of }: { readonly of: Ref }) {
+  const row = findServer(model.value, of)
+  const past = useSignal<readonly FleetEvent[] | undefined>(undefined)
+  const server = useSignal<GameServer | undefined>(undefined)
+  const failure = useSignal<FleetError | undefined>(undefined)
+  const state = row?.state
+  useEffect(() => void rights.read(of), [keyOf(of), connections.value])
+  useEffect(() => {
+    const stop = new AbortController()
+    fleet.explain(of, { signal: stop.signal }).then(
+      (history) => {
+        past.value = history.events
+        server.value = history.server ?? server.value
+        failure.value = undefined
+      },
+      (error: unknown) => {
+        if (!stop.signal.aborted && FleetError.is(error)) failure.value = error
+      },
+    )
+    return () => stop.abort()
+    // Address and ports come with a state, and no event has them. A restarted host numbers its events anew.
+  }, [state, connections.value])
+
+  if (failure.value?.code === 'not-found' && row === undefined) {
+    return (
+      <Notice title={`Nothing is known of a server ${of.name}`} isView>
+        <p>It no longer exists, and the host's log has no events about it.</p>
+      </Notice>
+    )
+  }
+  if (failure.value && past.value === undefined)
+    return <Failure title="The server cannot be read" error={failure.value} />
+  if (past.value === undefined) return <Loading what="the server" />
+  const events = merged(past.value, model.value.events, of)
+  const build = buildOf(events)
+  return (
+    <>
+      <header class="page-title">
+        <h1>{of.name}</h1>
+        {row ? <StateTag state={row.state} /> : <span class="tag">ended</span>}
+        {row ? <HealthTag health={row.health} /> : null}
+        {build ? (
+          <span class="quiet">
+            server of <a href={linkTo.build(build)}>{build.name}</a>
+          </span>
+        ) : null}
+        {row ? <ServerActions row={row} /> : null}
+      </header>
+      {row ? (
+        <Place
+          server={server.value}
+          players={row.session?.players ?? []}
+          areExpected={row.session?.areExpected}
+          maintenance={row.maintenance}
+          sessionID={row.session?.id}
+        />
+      ) : null}
+      <div class="columns wide-second">
+        <Section title="What happened">
+          <Timeline events={events} />
+        </Section>
+        <ServerLog of={of} isRunning={row !== undefined && row.state !== 'Pending'} />
+      </div>
+    </>
+  )
+}
+
+interface PlaceProps {
+  readonly server: GameServer | undefined
+  readonly sessionID: string | undefined
+  readonly players: readonly string[]
+  readonly areExpected: boolean | undefined
+  /** Wall time in ms. */
+  readonly maintenance: number | undefined
+}
+
+function Place({ server, sessionID, players, areExpected, maintenance }: PlaceProps) {
+  const { publicIP = '', ports = '', nodeName = '', message } = server?.status ?? {}
+  const addresses = publicIP === '' ? [] : ports.split(',').map((pair) => `${publicIP}:${pair.split(':')[1] ?? ''}`)
+  return (
+    <section class="panel" aria-label="Where it is">
+      {message === undefined ? null : <p class="problem">{message}</p>}
+      <dl class="facts-list">
+        <div>
+          <dt>address</dt>
+          <dd>
+            {addresses.length === 0 ? <span class="quiet">not known yet</span> : null}
+            {addresses.map((address) => (
+              <span class="address" key={address}>
+                <code>{address}</code> <CopyButton text={address} name={address} />
+              </span>
+            ))}
+          </dd>
+        </div>
+        <div>
+          <dt>node</dt>
+          <dd>{nodeName || <span class="quiet">–</span>}</dd>
+        </div>
+        <div>
+          <dt>session</dt>
+          <dd>{sessionID ? <code>{sessionID}</code> : <span class="quiet">none</span>}</dd>
+        </div>
+        <div>
+          <dt>{areExpected ? 'expected players' : 'players'}</dt>
+          <dd>{players.length === 0 ? <span class="quiet">none</span> : players.join(', ')}</dd>
+        </div>
+        {maintenance === undefined ? null : (
+          <div>
+            <dt>maintenance</dt>
+            <dd>
+              <Instant at={maintenance} />
+            </dd>
+          </div>
+        )}
+      </dl>
+    </section>
+  )
+}
+
+/** What the host knew when it was asked, and what has come since. */
+function merged(past: readonly FleetEvent[], recent: readonly StreamedEvent[], of: Ref): readonly FleetEvent[] {
+  const last = past.at(-1)?.seq ?? 0
+  const key = keyOf(of)
+  const isNew = (event: StreamedEvent): event is FleetEvent =>
+    event.seq > last && event.type !== 'EventsDropped' && 'server' in event && keyOf(event.server) === key
+  return [...past, ...recent.filter(isNew)]
+}
+
+function buildOf(events: readonly FleetEvent[]): Ref | undefined {
+  for (const event of events) if ('build' in event) return event.build
+  return undefined
+}

@@ -1,0 +1,57 @@
+/** Who is where: finds players, those that are connected and those that a session expects. */
+import { model } from '../../data/live.js'
+import { linkTo, replaceQuery } from '../../data/router.js'
+import { type PlayerRow, playersFound } from '../../data/search.js'
+import { plural } from '../../data/words.js'
+import { Ago, Section } from '../../parts/parts.js'
+import { type Column, Table } from '../../parts/table.js'
+
+const columns: readonly Column<PlayerRow>[] = [
+  { name: 'Player', title: ({ player }) => player, cell: ({ player }) => <bdi>{player}</bdi> },
+  {
+    name: 'Is',
+    cell: ({ isExpected }) => (isExpected ? <span class="quiet">expected</span> : 'connected'),
+  },
+  { name: 'Server', cell: ({ server }) => <a href={linkTo.server(server)}>{server.name}</a> },
+  { name: 'Session', title: ({ sessionID }) => sessionID, cell: ({ sessionID }) => sessionID },
+  { name: 'Since', cell: ({ server }) => <Ago at={server.since} /> },
+]
+
+export function PlayersView({ query: { text = '' } }: { readonly query: Readonly<Record<string, string>> }) {
+  const players = playersFound(model.value, text)
+  const expected = players.filter(({ isExpected }) => isExpected).length
+  const title = `${plural(players.length - expected, 'player')} connected${expected > 0 ? `, ${expected.toLocaleString('en')} expected` : ''}`
+  const filter = (
+    <div class="filters">
+      <input
+        type="search"
+        placeholder="Player"
+        aria-label="Find a player"
+        value={text}
+        onInput={(event) => replaceQuery({ text: event.currentTarget.value })}
+      />
+    </div>
+  )
+  return (
+    <>
+      <h1 class="hidden">Players</h1>
+      <Section title={title} aside={filter}>
+        {players.length === 0 ? (
+          <p class="quiet">
+            {text === ''
+              ? 'No players. They appear here when a session expects them, or a game reports them.'
+              : 'No player has this text.'}
+          </p>
+        ) : (
+          <Table
+            label="Players"
+            kind="players"
+            columns={columns}
+            rows={players}
+            keyOf={({ player, sessionID }) => `${sessionID} ${player}`}
+          />
+        )}
+      </Section>
+    </>
+  )
+}

@@ -1,0 +1,40 @@
+/** The dashboard with the HTTP APIs that its page calls, for a host app that mounts both under one path. */
+import { checkOptions } from '../contracts/option-checks.js'
+import { corsOf } from '../http/access/cors.js'
+import {
+  type AllocatingFleet,
+  allocationGroup,
+  allocationOptionTypes,
+  type AllocationRoutesOptions,
+  descriptionOf,
+} from '../http/api/allocation.js'
+import {
+  type ManagedFleet,
+  managementGroup,
+  type ManagementOptions,
+  managementOptionTypes,
+} from '../http/api/management.js'
+import { createRoutes, type Routes } from '../http/core/routes.js'
+import { dashboardPage } from './page-group.js'
+
+/** The page reads gamekeeper's own format, so there is no `compat`. */
+export type DashboardRoutesOptions = Omit<AllocationRoutesOptions & ManagementOptions, 'compat'>
+
+const { compat: _allocation, ...allocationTypes } = allocationOptionTypes
+const { compat: _management, ...managementTypes } = managementOptionTypes
+
+/**
+ * The routes of `fleetRoutes`, and at their root the dashboard: `app.use('/fleet', dashboardRoutes(fleet).nodeHandler)`
+ * serves it at `/fleet/`. The page itself has no data and needs no authorization; the APIs that it calls do, as in
+ * `fleetRoutes`.
+ */
+export function dashboardRoutes(fleet: AllocatingFleet & ManagedFleet, options: DashboardRoutesOptions = {}): Routes {
+  checkOptions('dashboardRoutes', options, { ...allocationTypes, ...managementTypes })
+  const closing = new AbortController()
+  const groups = [
+    allocationGroup(fleet, options, closing.signal),
+    managementGroup(fleet, options, closing.signal),
+    dashboardPage().group(options),
+  ]
+  return createRoutes(groups, { closing, cors: corsOf(options), ...descriptionOf(fleet, options) })
+}

@@ -1,0 +1,152 @@
+/**
+ * Keeps what happened in the last hour, minute by minute, for the fleet and for each build. Memory is bounded: at most 60 minutes and
+ * `maxCrashes` crashes each. Starts empty with every leadership term.
+ */
+import type { Clock } from '../../contracts/clock.js'
+import type { ActivityCrash, ActivityMinute, BuildStats, FleetActivity } from '../../contracts/observer.js'
+import { type Ending, keyOf, type Ref } from '../../rules/model/resources.js'
+import { noServers, sumOfCounts } from '../../rules/model/status.js'
+import { DurationHistogram } from '../../util/duration-histogram.js'
+
+export const minuteMs = 60_000
+export const keptMinutes = 60
+export const maxCrashes = 50
+/** How often servers, players and waiting callers are counted. */
+export const sampleMs = 10_000
+
+export class Activity {
+  readonly #clock: Clock
+  readonly #stats: () => readonly BuildStats[]
+  readonly #since: number
+  readonly #fleet: Recording
+  readonly #builds = new Map<string, Recording>()
+  #lastSample = -Infinity
+
+  constructor(clock: Clock, stats: () => readonly BuildStats[]) {
+    this.#clock = clock
+    this.#stats = stats
+    this.#since = clock.now()
+    this.#fleet = new Recording()
+  }
+
+  allocated(build: Ref, waitedMs: number): void {
+    const now = this.#clock.now()
+    this.#fleet.allocated(now, waitedMs)
+    this.#of(build).allocated(now, waitedMs)
+  }
+
+  crashed(build: Ref, server: Ref, { message, reason }: Ending): void {
+    const at = this.#clock.now()
+    const crash = { at, build, server, reason, message }
+    this.#fleet.crashed(crash)
+    this.#of(build).crashed(crash)
+  }
+
+  /** Counts servers, players and waiting callers, if the last count is old enough. */
+  tick(): void {
+    if (this.#clock.elapsed() - this.#lastSample >= sampleMs) this.#sample()
+  }
+
+  /** What happened in the fleet, or in one build. The current minute is up to date. */
+  read(build?: Ref): FleetActivity {
+    this.#sample()
+    const recording = build === undefined ? this.#fleet : this.#of(build)
+    return { since: this.#since, ...recording.read(this.#clock.now()) }
+  }
+
+  #sample(): void {
+    this.#lastSample = this.#clock.elapsed()
+    const now = this.#clock.now()
+    const stats = this.#stats()
+    for (const one of stats) this.#of(one.build).counted(now, one)
+    const sum = (pick: (one: BuildStats) => number) => stats.reduce((total, one) => total + pick(one), 0)
+    this.#fleet.counted(now, {
+      servers: sumOfCounts(stats.map(({ servers }) => servers)),
+      players: sum(({ players }) => players),
+      waiting: sum(({ waiting }) => waiting),
+    })
+    if (this.#builds.size > stats.length) this.#forgetDeleted(stats)
+  }
+
+  #forgetDeleted(stats: readonly BuildStats[]): void {
+    const known = new Set(stats.map(({ build }) => keyOf(build)))
+    for (const key of this.#builds.keys()) if (!known.has(key)) this.#builds.delete(key)
+  }
+
+  #of(build: Ref): Recording {
+    const key = keyOf(build)
+    const known = this.#builds.get(key)
+    if (known) return known
+    const recording = new Recording()
+    this.#builds.set(key, recording)
+    return recording
+  }
+}
+
+type Counted = Pick<BuildStats, 'servers' | 'players' | 'waiting'>
+type Minute = { -readonly [name in keyof ActivityMinute]: ActivityMinute[name] }
+
+/** The last hour of the fleet or of one build. */
+class Recording {
+  /** Oldest first. */
+  readonly #minutes: Minute[] = []
+  /** Oldest first. */
+  readonly #crashes: ActivityCrash[] = []
+  /** The waits of the current minute. */
+  readonly #waits = new DurationHistogram()
+
+  allocated(now: number, waitedMs: number): void {
+    const minute = this.#minuteAt(now)
+    minute.allocations++
+    this.#waits.add(waitedMs)
+  }
+
+  crashed(crash: ActivityCrash): void {
+    this.#minuteAt(crash.at).crashes++
+    this.#crashes.push(crash)
+    if (this.#crashes.length > maxCrashes) this.#crashes.shift()
+  }
+
+  counted(now: number, { servers, players, waiting }: Counted): void {
+    const minute = this.#minuteAt(now)
+    minute.servers = servers
+    minute.players = players
+    minute.waiting = Math.max(minute.waiting, waiting)
+  }
+
+  read(now: number): Pick<FleetActivity, 'minutes' | 'crashes'> {
+    this.#close()
+    const first = startOf(now) - (keptMinutes - 1) * minuteMs
+    const minutes = this.#minutes.filter(({ at }) => at >= first)
+    return {
+      minutes: minutes.map((minute) => Object.freeze({ ...minute })),
+      crashes: this.#crashes.filter(({ at }) => at >= first).toReversed(),
+    }
+  }
+
+  /** The minute of this time. If the clock was set back, time stays in the newest minute. */
+  #minuteAt(now: number): Minute {
+    const at = startOf(now)
+    const last = this.#minutes.at(-1)
+    if (last && last.at >= at) return last
+    this.#close()
+    this.#waits.clear()
+    const { servers = noServers, players = 0 } = last ?? {}
+    const minute: Minute = { at, servers, players, waiting: 0, allocations: 0, crashes: 0 }
+    this.#minutes.push(minute)
+    if (this.#minutes.length > keptMinutes) this.#minutes.shift()
+    return minute
+  }
+
+  /** Writes the quantiles of the newest minute. */
+  #close(): void {
+    const last = this.#minutes.at(-1)
+    if (!last || last.allocations === 0) return
+    last.p50Ms = this.#waits.quantile(0.5)
+    last.p99Ms = this.#waits.quantile(0.99)
+  }
+}
+
+function startOf(now: number): number {
+  return Math.floor(now / minuteMs) * minuteMs
+}

@@ -1,0 +1,62 @@
+/**
+ * Finds the sessions of a player: those whose game reports the player as connected, or whose request named the player. A session
+ * enters the index with the first search after its allocation, so an allocation does no work for it, and a fleet that searches for no
+ * player keeps no index.
+ */
+import type { BuildEntry, ServerEntry } from './entries.js'
+
+export class PlayerIndex {
+  /** How often each server lists a player. */
+  readonly #servers = new Map<string, Map<ServerEntry, number>>()
+  readonly #indexed = new Set<ServerEntry>()
+
+  /** Takes time in proportion to the sessions that were allocated since the last call, and to the sessions of this player. */
+  find(builds: Iterable<BuildEntry>, player: string): readonly ServerEntry[] {
+    for (const build of builds) this.#catchUp(build)
+    return [...(this.#servers.get(player)?.keys() ?? [])]
+  }
+
+  /** Call when the list of connected players of a server has changed. */
+  changed(entry: ServerEntry, before: readonly string[], after: readonly string[]): void {
+    if (!this.#indexed.has(entry)) return
+    let same = 0
+    // Players mostly join at the end of the list.
+    while (same < before.length && before[same] === after[same]) same++
+    for (let i = same; i < before.length; i++) this.#remove(entry, before[i] ?? '')
+    for (let i = same; i < after.length; i++) this.#add(entry, after[i] ?? '')
+  }
+
+  remove(entry: ServerEntry): void {
+    if (!this.#indexed.delete(entry)) return
+    for (const player of playersOf(entry)) this.#remove(entry, player)
+  }
+
+  /** Servers join the active ones at the end, so the ones that are not indexed yet are the last. */
+  #catchUp({ buckets: { active } }: BuildEntry): void {
+    const fresh: ServerEntry[] = []
+    for (let entry = active.last; entry && !this.#indexed.has(entry); entry = entry.bucketLink.before) fresh.push(entry)
+    for (const entry of fresh) {
+      this.#indexed.add(entry)
+      for (const player of playersOf(entry)) this.#add(entry, player)
+    }
+  }
+
+  #add(entry: ServerEntry, player: string): void {
+    const servers = this.#servers.get(player) ?? new Map<ServerEntry, number>()
+    servers.set(entry, (servers.get(entry) ?? 0) + 1)
+    this.#servers.set(player, servers)
+  }
+
+  #remove(entry: ServerEntry, player: string): void {
+    const servers = this.#servers.get(player)
+    const times = servers?.get(entry)
+    if (servers === undefined || times === undefined) return
+    if (times > 1) servers.set(entry, times - 1)
+    else servers.delete(entry)
+    if (servers.size === 0) this.#servers.delete(player)
+  }
+}
+
+function playersOf({ players, record }: ServerEntry): readonly string[] {
+  return record.session ? [...record.session.initialPlayers, ...players] : players
+}

@@ -1,0 +1,46 @@
+/** The operations that announce and withdraw maintenance of a server or a node. */
+import { FleetError } from '../../contracts/errors.js'
+import type { MaintenanceTarget, Servers } from '../../contracts/fleet.js'
+import { maintenanceRequest } from '../../rules/schemas/maintenance.js'
+import { compile, type Validator } from '../../rules/validation/validator.js'
+import { callerOf } from '../access/caller.js'
+import type { Exchange } from '../core/exchange.js'
+import { operation, type RouteGroup } from '../core/handler-table.js'
+import { json } from '../core/http-response.js'
+import { readJson } from '../core/read-json.js'
+
+type MaintainedServers = Pick<Servers, 'announceMaintenance' | 'withdrawMaintenance'>
+
+const checkRequest: Validator<{ readonly at: string }> = compile(maintenanceRequest)
+
+export function maintenancePaths(servers: MaintainedServers, maxBodyBytes: number): RouteGroup['paths'] {
+  const announce = (targetOf: (exchange: Exchange) => MaintenanceTarget) => async (exchange: Exchange) => {
+    const request = checkRequest(await readJson(exchange, maxBodyBytes))
+    if (!request.ok) throw new FleetError('invalid', `${request.problem.field} ${request.problem.message}`)
+    return json(
+      200,
+      await servers.announceMaintenance(targetOf(exchange), new Date(request.value.at), { caller: callerOf(exchange) }),
+    )
+  }
+  const withdraw = (targetOf: (exchange: Exchange) => MaintenanceTarget) => async (exchange: Exchange) =>
+    json(200, await servers.withdrawMaintenance(targetOf(exchange), { caller: callerOf(exchange) }))
+
+  return {
+    '/api/v1/gameservers/:namespace/:name/maintenance': {
+      POST: operation('announceServerMaintenance', announce(serverOf)),
+      DELETE: operation('withdrawServerMaintenance', withdraw(serverOf)),
+    },
+    '/api/v1/nodes/:node/maintenance': {
+      POST: operation('announceNodeMaintenance', announce(nodeOf)),
+      DELETE: operation('withdrawNodeMaintenance', withdraw(nodeOf)),
+    },
+  }
+}
+
+function serverOf(exchange: Exchange): MaintenanceTarget {
+  return { namespace: exchange.param('namespace'), name: exchange.param('name') }
+}
+
+function nodeOf(exchange: Exchange): MaintenanceTarget {
+  return { node: exchange.param('node') }
+}

@@ -1,0 +1,217 @@
+/** Reads the configuration from the environment variables in variables.ts. Pure. */
+import { resolve } from 'node:path'
+import type { PortRange } from '../index.js'
+import type { BearerToken, Compat, Role, SessionIDs, TlsOptions } from '../http/index.js'
+import { UsageError } from '../config/usage-error.js'
+import { renamedSettings, type SettingName, settings } from '../config/variables.js'
+import { isLoopback } from '../platform/own-address.js'
+import { type LogLevel, logLevels } from './log.js'
+import {
+  invalid,
+  oneOf,
+  readDomainName,
+  readGroup,
+  readHost,
+  readHostAndPort,
+  readNamespaces,
+  readOrigins,
+  readPort,
+  readRange,
+  readRateLimit,
+  readSeconds,
+  type VariableReader,
+} from './setting-values.js'
+
+type Defaulted = { [N in SettingName]: (typeof settings)[N] extends { fallback: string } ? N : never }[SettingName]
+
+const backends = settings.BACKEND.type
+const isolations = settings.ISOLATION.type
+
+const compatFormats: readonly Compat[] = ['thundernetes']
+
+export interface Config {
+  readonly backend: (typeof backends)[number]
+  readonly isolation: (typeof isolations)[number]
+  readonly readOnlyPaths: readonly string[]
+  readonly runAs: { readonly user: string | number; readonly group?: string | number } | undefined
+  readonly host: string
+  readonly insecure: boolean
+  readonly allocationPort: number
+  readonly managementPort: number
+  readonly health: { readonly host: string; readonly port: number } | undefined
+  readonly agentPort: number
+  readonly agentHost: string | undefined
+  readonly agentAddress: string | undefined
+  /** An absolute path. */
+  readonly dataDir: string
+  readonly portRange: PortRange
+  readonly publicAddress: string | undefined
+  readonly titleId: string | undefined
+  readonly region: string | undefined
+  /** May contain `{node}`. */
+  readonly fullyQualifiedDomainName: string | undefined
+  readonly namespaces: readonly string[] | undefined
+  readonly systemNamespace: string | undefined
+  readonly podName: string | undefined
+  readonly cordonNoticeMs: number | undefined
+  readonly sample: boolean
+  /** Requests per second of one client. Undefined: no limit. */
+  readonly rateLimit: number | undefined
+  readonly audit: boolean
+  readonly acceptStoreLoss: boolean
+  /** If empty, callers are not authenticated by token. */
+  readonly tokens: readonly BearerToken[]
+  readonly tls: TlsOptions | undefined
+  readonly webhook: { readonly url: string; readonly secret: string } | undefined
+  readonly compat: Compat | undefined
+  readonly sessionIDs: SessionIDs
+  readonly apiGroup: string
+  readonly allowedHosts: readonly string[]
+  readonly allowedOrigins: readonly string[]
+  readonly logLevel: LogLevel
+}
+
+/** Throws UsageError for the first variable with an invalid value. */
+export function readConfig(env: Readonly<Record<string, string | undefined>>, cwd: string): Config {
+  for (const [old, name] of Object.entries(renamedSettings)) {
+    if (env[old] !== undefined) throw new UsageError(`${old} was renamed: set ${name} instead`)
+  }
+  const variable = (name: SettingName) => {
+    const value = env[name]
+    if (value?.trim() === '') throw new UsageError(`${name} is set but empty`)
+    return value
+  }
+  const text = (name: Defaulted) => variable(name) ?? settings[name].fallback
+  const port = (name: Defaulted) => readPort(name, text(name))
+  const agentAddress = variable('AGENT_ADDRESS')
+  const agentHost = variable('AGENT_HOST')
+  const publicAddress = variable('PUBLIC_ADDRESS')
+  const tokens = readTokens(variable)
+  const tls = readTls(variable)
+  const host = readHost('HOST', text('HOST'))
+  const insecure = oneOf('INSECURE', text('INSECURE'), ['0', '1']) === '1'
+  const isUnauthenticated = tokens.length === 0 && tls?.ca === undefined
+  if (!insecure && isUnauthenticated && !isLoopback(host))
+    throw unauthenticated(`HOST=${host}`, 'anyone who can reach this machine')
+  const allowedOrigins = readOrigins(variable)
+  if (!insecure && isUnauthenticated && allowedOrigins.includes('*')) {
+    throw unauthenticated('ALLOWED_ORIGINS=*', 'any web page open in a browser on this machine')
+  }
+  const namespaces = variable('NAMESPACES')
+  const compat = variable('COMPAT')
+  return {
+    backend: oneOf('BACKEND', text('BACKEND'), backends),
+    ...readIsolation(text('BACKEND'), text('ISOLATION'), variable),
+    host,
+    insecure,
+    allocationPort: port('ALLOCATION_PORT'),
+    managementPort: port('MANAGEMENT_PORT'),
+    health: readHealth(host, variable),
+    agentPort: port('AGENT_PORT'),
+    agentHost: agentHost === undefined ? undefined : readHost('AGENT_HOST', agentHost),
+    agentAddress: agentAddress === undefined ? undefined : readHostAndPort('AGENT_ADDRESS', agentAddress),
+    dataDir: resolve(cwd, text('DATA_DIR')),
+    portRange: readRange('PORT_RANGE', text('PORT_RANGE')),
+    publicAddress: publicAddress === undefined ? undefined : readHost('PUBLIC_ADDRESS', publicAddress),
+    titleId: variable('TITLE_ID'),
+    region: variable('REGION'),
+    fullyQualifiedDomainName: readDomainName(variable),
+    namespaces: namespaces === undefined ? undefined : readNamespaces('NAMESPACES', namespaces),
+    systemNamespace: variable('SYSTEM_NAMESPACE'),
+    podName: variable('POD_NAME'),
+    cordonNoticeMs: readSeconds('CORDON_NOTICE_SECONDS', variable('CORDON_NOTICE_SECONDS')),
+    sample: oneOf('SAMPLE', text('SAMPLE'), ['on', 'off']) === 'on',
+    rateLimit: readRateLimit('RATE_LIMIT', text('RATE_LIMIT')),
+    audit: oneOf('AUDIT', text('AUDIT'), ['on', 'off']) === 'on',
+    acceptStoreLoss: oneOf('ACCEPT_STORE_LOSS', text('ACCEPT_STORE_LOSS'), ['0', '1']) === '1',
+    tokens,
+    tls,
+    webhook: readWebhook(variable),
+    compat: compat === undefined ? undefined : oneOf('COMPAT', compat, compatFormats),
+    sessionIDs: oneOf('SESSION_IDS', text('SESSION_IDS'), settings.SESSION_IDS.type),
+    apiGroup: readGroup('API_GROUP', text('API_GROUP')),
+    allowedHosts: (variable('ALLOWED_HOSTS')?.split(',') ?? []).map((name) => readHost('ALLOWED_HOSTS', name.trim())),
+    allowedOrigins,
+    logLevel: oneOf('LOG_LEVEL', text('LOG_LEVEL'), logLevels),
+  }
+}
+
+const tokenSettings = [
+  ['ALLOCATE_TOKENS', 'allocate'],
+  ['READ_TOKENS', 'read'],
+  ['MANAGE_TOKENS', 'manage'],
+] as const
+
+/**
+ * Entries are `token` or `name:token`; without a name, a token is named after its place. A token listed in several variables
+ * gets all their roles. Error messages never contain a token.
+ */
+export function readTokens(variable: VariableReader): readonly BearerToken[] {
+  const known = new Map<string, { name?: string; readonly place: string; readonly roles: Role[] }>()
+  for (const [variableName, role] of tokenSettings) {
+    for (const [index, entry] of (variable(variableName)?.split(',') ?? []).entries()) {
+      const [, name, token = ''] = /^(?:([\w.-]{1,64}):)?([\w.~+/=-]{16,})$/.exec(entry.trim()) ?? []
+      if (token === '') {
+        throw new UsageError(
+          `${variableName} must be comma-separated tokens of at least 16 characters (letters, digits, -._~+/=), each with or without a name in front (name:token), but entry ${index + 1} is not; generate one with: openssl rand -hex 32`,
+        )
+      }
+      const same = known.get(token) ?? { place: `${variableName}[${index}]`, roles: [] }
+      if (name !== undefined) same.name ??= name
+      if (!same.roles.includes(role)) same.roles.push(role)
+      known.set(token, same)
+    }
+  }
+  return [...known].map(([token, { name, place, roles }]) => ({ token, roles, name: name ?? place }))
+}
+
+type Isolation = Pick<Config, 'isolation' | 'runAs' | 'readOnlyPaths'>
+
+function readIsolation(backend: string, mode: string, variable: VariableReader): Isolation {
+  const isolation = oneOf('ISOLATION', mode, isolations)
+  const [user, paths] = [variable('RUN_AS'), variable('READ_ONLY_PATHS')]
+  if (backend !== 'process' && (isolation !== 'none' || user !== undefined || paths !== undefined)) {
+    const names = 'ISOLATION, RUN_AS and READ_ONLY_PATHS'
+    throw new UsageError(`${names} apply only to BACKEND=process, but BACKEND is ${JSON.stringify(backend)}`)
+  }
+  const readOnlyPaths = paths?.split(',').map((path) => path.trim()) ?? []
+  if (user === undefined) return { isolation, readOnlyPaths, runAs: undefined }
+  const [name = '', group, ...more] = user.split(':').map((part) => (/^\d+$/.test(part) ? Number(part) : part))
+  if (name === '' || group === '' || more.length > 0) throw invalid('RUN_AS', 'must be user or user:group', user)
+  return { isolation, readOnlyPaths, runAs: { user: name, ...(group !== undefined && { group }) } }
+}
+
+function readHealth(fallback: string, variable: VariableReader): Config['health'] {
+  const [host, port] = [variable('HEALTH_HOST'), variable('HEALTH_PORT')]
+  if (port !== undefined) {
+    return { host: host === undefined ? fallback : readHost('HEALTH_HOST', host), port: readPort('HEALTH_PORT', port) }
+  }
+  if (host !== undefined) throw new UsageError('HEALTH_HOST is the address of HEALTH_PORT: set both')
+  return undefined
+}
+
+function readTls(variable: VariableReader): TlsOptions | undefined {
+  const [cert, key, ca] = [variable('TLS_CERT'), variable('TLS_KEY'), variable('TLS_CLIENT_CA')]
+  if (cert === undefined && key === undefined && ca === undefined) return undefined
+  if (cert === undefined || key === undefined) {
+    throw new UsageError('TLS_CERT and TLS_KEY must be set together; TLS_CLIENT_CA requires both')
+  }
+  return { cert, key, ...(ca !== undefined && { ca }) }
+}
+
+function readWebhook(variable: VariableReader): Config['webhook'] {
+  const [url, secret] = [variable('WEBHOOK_URL'), variable('WEBHOOK_SECRET')]
+  if (url === undefined && secret === undefined) return undefined
+  if (url === undefined || secret === undefined)
+    throw new UsageError('WEBHOOK_URL and WEBHOOK_SECRET must be set together')
+  if (!/^https?:\/\//.test(url) || !URL.canParse(url))
+    throw new UsageError('WEBHOOK_URL must be a URL like https://example.com/hook')
+  if (secret.length < 16) throw new UsageError('WEBHOOK_SECRET must have at least 16 characters')
+  return { url, secret }
+}
+
+function unauthenticated(setting: string, who: string): UsageError {
+  return new UsageError(
+    `${setting} would let ${who} allocate game servers and end matches: set ALLOCATE_TOKENS and MANAGE_TOKENS, or TLS_CERT, TLS_KEY and TLS_CLIENT_CA for client certificates, or INSECURE=1 if a proxy in front authenticates callers`,
+  )
+}

@@ -1,0 +1,76 @@
+/** A fleet whose allocations, and whose servers' starts and endings, are traced. */
+import { FleetError, messageOf } from '../contracts/errors.js'
+import { checkOptions, withMethods } from '../contracts/option-checks.js'
+import type { AllocateOptions, Fleet } from '../contracts/fleet.js'
+import { internalsOf, withInternals } from '../fleet/internals.js'
+import { isObject } from '../rules/validation/problem.js'
+import { type Attributes, type HeaderReader, loadOpenTelemetry, type TracerProviderLike } from './open-telemetry.js'
+import { ServerSpans } from './server-spans.js'
+
+export interface TracedFleetOptions {
+  /** Default: the provider that is registered globally, which may happen later. */
+  readonly tracerProvider?: TracerProviderLike
+}
+
+/**
+ * Returns a fleet that records OpenTelemetry spans and otherwise does what `fleet` does. Pass it to `serve` or to the routes, so
+ * that an allocation over HTTP continues the trace that the request's headers name; without it nothing is traced and nothing is
+ * spent. Spans: `gamekeeper.allocate`, whose parent is the active span or else the request's; `gamekeeper.server.start`, from a
+ * server's creation until it is ready; and `gamekeeper.server.end`, from the beginning of its end until it is gone. `close` ends
+ * the spans that are open. Throws `internal` if @opentelemetry/api is not installed.
+ */
+export function tracedFleet(fleet: Fleet, options: TracedFleetOptions = {}): Fleet {
+  checkOptions('tracedFleet', options, { tracerProvider: withMethods('a TracerProvider', ['getTracer']) })
+  const api = loadOpenTelemetry()
+  const tracer = (options.tracerProvider ?? api.trace).getTracer('gamekeeper')
+  const stop = new ServerSpans(tracer, api).follow(fleet)
+  const internals = internalsOf(fleet)
+  const headers = { get: (read: HeaderReader, name: string) => read(name.toLowerCase()), keys: () => [] }
+
+  return Object.freeze<Fleet>({
+    ...fleet,
+    ...(internals &&
+      withInternals({
+        ...internals,
+        inRequest(read, handle) {
+          const active = api.context.active()
+          const isTraced = api.trace.getSpan(active) !== undefined
+          return api.context.with(isTraced ? active : api.propagation.extract(active, read, headers), handle)
+        },
+      })),
+
+    async allocate(request, allocateOptions) {
+      const span = tracer.startSpan('gamekeeper.allocate', { attributes: attributesOf(request, allocateOptions) })
+      try {
+        const context = api.trace.setSpan(api.context.active(), span)
+        return await api.context.with(context, () => fleet.allocate(request, allocateOptions))
+      } catch (error) {
+        if (FleetError.is(error)) span.setAttributes({ 'gamekeeper.error_code': error.code })
+        span.recordException(error instanceof Error ? error : messageOf(error))
+        span.setStatus({ code: api.SpanStatusCode.ERROR, message: messageOf(error) })
+        throw error
+      } finally {
+        span.end()
+      }
+    },
+
+    async close() {
+      try {
+        await fleet.close()
+      } finally {
+        stop()
+      }
+    },
+  })
+}
+
+/** The request is not validated yet. Players and the cookie are left out: they may be personal. */
+function attributesOf(request: unknown, { waitMs = 0, confirm = false }: AllocateOptions = {}): Attributes {
+  const { buildID, sessionID } = isObject(request) ? request : {}
+  return {
+    ...(typeof buildID === 'string' && { 'gamekeeper.build_id': buildID }),
+    ...(typeof sessionID === 'string' && { 'gamekeeper.session_id': sessionID }),
+    ...(typeof waitMs === 'number' && { 'gamekeeper.wait_ms': waitMs }),
+    ...(typeof confirm === 'boolean' && { 'gamekeeper.confirm': confirm }),
+  }
+}

@@ -1,0 +1,354 @@
+/** Each command that talks to a server, as a process, against one real server with real game servers on processes. */
+import { mkdtemp, realpath, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import type { GameServer } from 'gamekeeper'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { until } from '../e2e/until.js'
+import { root } from '../package/sources.js'
+import { cli, type CliResult, launchCli, type RunningCli, startCli } from './cli.js'
+
+const tokens = { manage: 'm'.repeat(20), read: 'r'.repeat(20), allocate: 'a'.repeat(20) }
+const game = join(root, 'examples/game-server/server.mjs')
+const buildYaml = `
+metadata:
+  name: arena
+spec:
+  buildID: arena-1
+  standingBy: 1
+  max: 3
+  portsToExpose: [7777]
+  template:
+    spec:
+      terminationGracePeriodSeconds: 1
+      containers:
+        - name: game
+          command: [${JSON.stringify(process.execPath)}, ${JSON.stringify(game)}]
+          ports: [{ name: game, containerPort: 7777 }]
+`
+
+let server: RunningCli
+let cwd = ''
+let env: Readonly<Record<string, string>> = {}
+
+beforeAll(async () => {
+  cwd = await realpath(await mkdtemp(join(tmpdir(), 'gamekeeper-cli-')))
+  await writeFile(join(cwd, 'build.yaml'), buildYaml)
+  await writeFile(join(cwd, 'token'), tokens.manage)
+  await start()
+  await ok(['apply', '-f', 'build.yaml'])
+}, 60_000)
+
+async function start(): Promise<void> {
+  const ports = {
+    ALLOCATION_PORT: '0',
+    MANAGEMENT_PORT: '0',
+    AGENT_PORT: '0',
+    PORT_RANGE: '30200-30239',
+    SAMPLE: 'off',
+  }
+  const roles = {
+    MANAGE_TOKENS: tokens.manage,
+    READ_TOKENS: `${tokens.read},${tokens.manage}`,
+    ALLOCATE_TOKENS: `${tokens.allocate},${tokens.manage}`,
+  }
+  server = launchCli(['serve'], { cwd, env: { ...ports, ...roles } })
+  const [, allocation = '', management = ''] = await server.untilPrinted(
+    /"allocation":"([^"]+)","management":"([^"]+)"/,
+  )
+  env = { GAMEKEEPER_URL: management, GAMEKEEPER_ALLOCATION_URL: allocation, GAMEKEEPER_TOKEN: tokens.manage }
+}
+
+afterAll(async () => {
+  await cli(['drain', 'fleet', '--terminate', '--deadline', '10'], { cwd, env })
+  server.signal('SIGTERM')
+  await server.exit()
+  await rm(cwd, { recursive: true, force: true })
+}, 60_000)
+
+function run(args: readonly string[], more: Readonly<Record<string, string>> = {}, input?: string): Promise<CliResult> {
+  return cli(args, { cwd, env: { ...env, ...more }, ...(input !== undefined && { input }) })
+}
+
+/** Runs a command that must succeed. */
+async function ok(args: readonly string[], input?: string): Promise<string> {
+  const { code, stdout, stderr } = await run(args, {}, input)
+  expect({ args, code, stderr }).toEqual({ args, code: 0, stderr: expect.any(String) })
+  return stdout
+}
+
+async function okJson(args: readonly string[], input?: string) {
+  return JSON.parse(await ok([...args, '--json'], input))
+}
+
+function standingBy(build: string): Promise<string> {
+  return until(`a server of ${build} is standing by`, async () => {
+    const headers = { Authorization: `Bearer ${tokens.manage}` }
+    const answer = await fetch(`${env['GAMEKEEPER_URL']}/api/v1/gameservers`, { headers })
+    const servers = (await answer.json()) as readonly GameServer[]
+    const ready = servers.filter(({ status }) => status.state === 'StandingBy')
+    return ready.find(({ metadata }) => metadata.name.startsWith(`${build}-`))?.metadata.name
+  })
+}
+
+describe('apply', () => {
+  it('creates, updates and leaves builds, from a file or stdin, and prints which', { timeout: 60_000 }, async () => {
+    const own = buildYaml.replaceAll('arena', 'duel').replace('standingBy: 1', 'standingBy: 0')
+    expect(await ok(['apply', '-f', '-'], own)).toBe('build duel created\n')
+    const more = own.replace('max: 3', 'max: 4')
+    const [updated] = await okJson(['apply', '-f', '-'], more)
+    expect(updated).toMatchObject({ result: 'updated', build: { metadata: { name: 'duel' }, spec: { max: 4 } } })
+    expect(await ok(['apply', '-f', 'build.yaml'])).toBe('build arena unchanged\n')
+    expect(await ok(['apply', '-f', '-'], `${buildYaml}---${more}`)).toBe(
+      'build arena unchanged\nbuild duel unchanged\n',
+    )
+    expect(await ok(['delete', 'build', 'duel'])).toBe('build duel deleted\n')
+  })
+
+  it.each([
+    ['no.yaml', '', /^gamekeeper: --file: no.yaml cannot be read: ENOENT/],
+    ['-', 'metadata: [', /^gamekeeper: stdin is neither YAML nor JSON: /],
+    ['-', 'kind: Pod', /^gamekeeper: stdin is not a build: it must have metadata and spec$/],
+    ['-', '', /^gamekeeper: stdin is empty$/],
+    ['-', buildYaml.replace('standingBy: 1', 'standingBy: x'), /^gamekeeper: .*standingBy/],
+  ])('of %s with %j fails with one line', async (file, input, message) => {
+    const { code, stdout, stderr } = await run(['apply', '-f', file], {}, input)
+    expect([code, stdout]).toEqual([1, ''])
+    expect(stderr.trimEnd()).toMatch(message)
+    expect(stderr.trimEnd().split('\n')).toHaveLength(1)
+  })
+})
+
+describe('a match', () => {
+  it('is allocated, listed, explained, logged and ended', { timeout: 90_000 }, async () => {
+    const server = await standingBy('arena')
+    const session = 'b3a1c8d2-0000-4000-8000-000000000001'
+    const allocate = [
+      'allocate',
+      'arena-1',
+      '--session',
+      session,
+      '--player',
+      'amie',
+      'bob',
+      '--wait',
+      '30',
+      '--confirm',
+    ]
+    const printed = await ok(allocate)
+    expect(printed).toMatch(
+      new RegExp(`^session ${session} is on server default/arena-\\w+ at 127.0.0.1:\\d+ \\(game, TCP\\)\n$`),
+    )
+    const repeated = await okJson(['allocate', 'arena-1', '--session', session])
+    expect(repeated).toMatchObject({ server: { namespace: 'default' }, address: '127.0.0.1' })
+    expect(repeated.ports).toMatchObject([{ name: 'game', container: 7777, public: expect.any(Number) }])
+    const [sessions, all] = [await ok(['get', 'sessions']), await ok(['get', 'servers'])]
+    expect(sessions).toMatch(/^SESSION +NAMESPACE +SERVER +STATE +ADDRESS +PORTS +PLAYERS +AGE\n/)
+    expect(sessions).toMatch(new RegExp(`\n${session} +default +arena-\\w+ +Active +127.0.0.1 +7777:\\d+ `))
+    for (const args of [['--build', 'arena'], ['--player', 'amie'], []]) {
+      const listed = await okJson(['get', 'sessions', ...args])
+      expect(listed).toMatchObject([{ sessionID: session, buildID: 'arena-1', initialPlayers: ['amie', 'bob'] }])
+    }
+    const holder = (await okJson(['get', 'sessions', session]))[0].server.name
+    // As in every other place, GUIDs are compared without regard to case.
+    expect((await okJson(['get', 'sessions', session.toUpperCase()]))[0].server.name).toBe(holder)
+    expect(all).toMatch(new RegExp(`${holder} +Active +Healthy`))
+    expect(await ok(['get', 'builds'])).toMatch(/\ndefault +arena +arena-1 +\d\/1 +1 /)
+    expect(await ok(['explain', holder])).toMatch(
+      new RegExp(`^${holder} is Active, health Healthy\n[^]*Allocated|allocated`),
+    )
+    expect((await okJson(['explain', holder])).server.status.sessionID).toBe(session)
+    expect(await ok(['logs', holder, '--tail', '1'])).toContain(`session ${session} begins, expecting amie, bob`)
+
+    const follow = startCli(['logs', '-f', holder], { cwd, env })
+    await follow.untilPrinted(/begins, expecting amie, bob/)
+    const ending = startCli(['get', 'sessions', '--watch', '--json'], { cwd, env })
+    await ending.untilPrinted(new RegExp(session))
+    expect(await okJson(['delete', 'server', holder])).toEqual({ kind: 'server', namespace: 'default', name: holder })
+    expect((await follow.exit()).code).toBe(0)
+    expect(follow.stdout()).toContain('goodbye')
+    ending.signal('SIGINT')
+    expect(await ending.exit()).toMatchObject({ code: 0, stderr: '' })
+    const explained = await ok(['explain', holder])
+    expect(explained.split('\n')[0]).toMatch(new RegExp(`^${holder} (has ended|is Terminating)`))
+    expect(server).toMatch(/^arena-/)
+  })
+
+  it(
+    'that cannot start says so: exit code 5 without a build, 6 without a server, 130 after Ctrl-C',
+    { timeout: 60_000 },
+    async () => {
+      expect(await run(['allocate', 'no-such-build'])).toMatchObject({
+        code: 5,
+        stderr: expect.stringContaining('no-such-build'),
+      })
+      await ok(
+        ['apply', '-f', '-'],
+        buildYaml.replaceAll('arena', 'empty').replace('standingBy: 1', 'standingBy: 0').replace('max: 3', 'max: 0'),
+      )
+      expect((await run(['allocate', 'empty-1'])).code).toBe(6)
+      const { code, stderr } = await run(['allocate', 'empty-1', '--json'])
+      expect([code, JSON.parse(stderr)]).toEqual([6, { code: 'max-reached', error: expect.any(String) }])
+      const waiting = startCli(['allocate', 'empty-1', '--wait', '60'], { cwd, env })
+      await until('the caller waits', async () => {
+        const response = await fetch(`${env['GAMEKEEPER_URL']}/api/v1/stats`, {
+          headers: { Authorization: `Bearer ${tokens.manage}` },
+        })
+        return (await response.text()).includes('"waiting":1')
+      })
+      waiting.signal('SIGINT')
+      expect(await waiting.exit()).toMatchObject({ code: 130, stdout: '' })
+      await ok(['delete', 'build', 'empty'])
+    },
+  )
+})
+
+describe('scale, drain and resume', () => {
+  it('change a build, and show progress', { timeout: 90_000 }, async () => {
+    await ok(['apply', '-f', '-'], buildYaml.replaceAll('arena', 'rest'))
+    await standingBy('rest')
+    expect(await ok(['scale', 'rest', '--max', '2'])).toMatch(/^build rest: \d\/1 standing by, at most 2\n$/)
+    const drained = await run(['drain', 'build', 'rest'])
+    expect(drained).toMatchObject({ code: 0, stdout: 'drained\n' })
+    expect(drained.stderr).toMatch(/rest/)
+    const status = await run(['status'])
+    expect([status.code, status.stdout.split('\n')[0]]).toEqual([
+      1,
+      expect.stringMatching(/^! build rest is Draining: /),
+    ])
+    expect((await okJson(['resume', 'rest'])).metadata.name).toBe('rest')
+    const next = await standingBy('rest')
+    expect(await okJson(['drain', 'server', next])).toEqual({ remaining: 0 })
+    await ok(['delete', 'build', 'rest'])
+  })
+
+  it.each([
+    [['scale', 'arena'], 1, 'scale needs --standing-by, --max or both'],
+    [['scale', 'arena', '--standing-by', '9'], 1, 'standingBy'],
+    [['scale', 'arena', '--max', 'x'], 2, 'It must be a whole number from 0 to 999999'],
+    [['scale', 'no-such', '--max', '1'], 5, 'no-such'],
+    [['drain', 'build'], 1, 'drain build needs the name of the build'],
+    [['delete', 'biuld', 'x'], 2, 'Allowed choices are build, server'],
+    [['get', 'server'], 2, 'Allowed choices are builds, servers, sessions'],
+    [['get', 'builds', '--wacth'], 2, 'did you mean --watch?'],
+    [['logs', 'no-such-server'], 5, 'no-such-server'],
+    [['explain', 'no-such-server'], 5, 'no-such-server'],
+    [['resume', 'no-such'], 5, 'no-such'],
+    [['get', 'sessions', 'no-such'], 5, 'no server has the session "no-such"'],
+    [['get', 'sessions', '--player', 'nobody'], 5, 'nobody'],
+    [['get', 'sessions', '--build', 'no-such'], 5, 'no-such'],
+    [['get', 'servers', '--player', 'amie'], 1, '--player goes with get sessions'],
+    [['get', 'sessions', 'a', '--build', 'arena'], 1, '--build goes with get servers and get sessions'],
+    [['allocate', 'arena-1', '--wait', '61'], 1, 'wait must be a number of seconds from 0 to 60, but is "61"'],
+    [['allocate', 'arena-1', '--wait', '1.5'], 2, 'It must be a whole number from 0 to 999999'],
+    [['get', 'builds', '..'], 1, 'must be a string other than "", . and ..'],
+    [['drain', 'build', '../.'], 1, 'must be a string other than "", . and ..'],
+    [['delete', 'build', 'default/arena/x'], 1, 'expected a name or namespace/name, but got "default/arena/x"'],
+    [['logs', ''], 1, 'expected a name or namespace/name, but got ""'],
+    [['events', '--type', 'Alocated'], 1, 'Allocated'],
+  ])('%j ends with exit code %i and one line', async (args, code, message) => {
+    const result = await run(args)
+    expect(result).toEqual({ code, stdout: '', stderr: expect.stringContaining(message) })
+    expect(result.stderr.trimEnd().split('\n')).toHaveLength(1)
+  })
+})
+
+describe('events and status', () => {
+  it('prints events from the log, of some types, and new ones until Ctrl-C', { timeout: 60_000 }, async () => {
+    const lines = await ok(['events', '--from', '1', '--type', 'BuildCreated', '--limit', '1', '--json'])
+    expect(JSON.parse(lines)).toMatchObject({ type: 'BuildCreated', build: { name: 'arena' } })
+    const following = startCli(['events', '--from', '1'], { cwd, env })
+    await following.untilPrinted(/ BuildCreated: .*arena/)
+    following.signal('SIGINT')
+    expect(await following.exit()).toMatchObject({ code: 0, stderr: '' })
+  })
+
+  it('simulates a load on a build of the server', { timeout: 60_000 }, async () => {
+    const report = await okJson(['simulate', 'arena', '--hours', '0.5', '--allocations-per-minute', '0.5'])
+    expect(report).toMatchObject({ build: 'arena', standingBy: 1, max: 3, load: { hours: 0.5 } })
+  })
+
+  it('says that nothing is wrong', { timeout: 60_000 }, async () => {
+    await standingBy('arena')
+    const status = await okJson(['status'])
+    expect(status).toMatchObject({ ready: true, problems: [], builds: 1 })
+    expect(await ok(['status'])).toMatch(
+      /^nothing is wrong\nhttp:\/\/127\.0\.0\.1:\d+: builds: 1; servers: \d StandingBy/,
+    )
+  })
+})
+
+describe('a server that does not answer as hoped', () => {
+  it.each([
+    ['no server there', { GAMEKEEPER_URL: 'http://127.0.0.1:1' }, 3, /cannot be reached: .*ECONNREFUSED|bad port/],
+    ['a wrong token', { GAMEKEEPER_TOKEN: 'x'.repeat(20) }, 4, /token|credential|authenticat/i],
+    ['a token of another role', { GAMEKEEPER_TOKEN: tokens.allocate }, 4, /read|role|may not|forbidden/i],
+    ['a wrong URL', { GAMEKEEPER_URL: 'localhost:5001' }, 1, /^gamekeeper: GAMEKEEPER_URL must be a URL like/],
+    [
+      'no token file',
+      { GAMEKEEPER_CA: 'no.pem' },
+      1,
+      /^gamekeeper: GAMEKEEPER_CA names "no.pem", which cannot be read: ENOENT/,
+    ],
+  ])('with %s, %j gives exit code %i and one line', async (_, more, code, message) => {
+    for (const args of [['get', 'builds'], ['events']]) {
+      const result = await run(args, more)
+      expect([result.code, result.stdout]).toEqual([code, ''])
+      expect(result.stderr).toMatch(message)
+      expect(result.stderr.trimEnd().split('\n')).toHaveLength(1)
+    }
+  })
+})
+
+describe('DATA_DIR', () => {
+  it('of a running host is refused; after it has left, it says what is stored', { timeout: 90_000 }, async () => {
+    await standingBy('arena')
+    const session = 'b3a1c8d2-0000-4000-8000-000000000002'
+    await ok(['allocate', 'arena-1', '--session', session, '--player', 'amie', '--wait', '30', '--confirm'])
+    const stored = (args: readonly string[]) => cli([...args, '--data-dir', '.gamekeeper'], { cwd })
+    const refused = await stored(['get', 'builds'])
+    expect([refused.code, refused.stdout]).toEqual([1, ''])
+    expect(refused.stderr).toMatch(
+      /is in use by a running host; its host answers through its API: leave out --data-dir, and set --url if it is not http:\/\/127\.0\.0\.1:5001\n$/,
+    )
+    // A directory in the environment does not get in the way of the server's address.
+    const own = { DATA_DIR: '.gamekeeper', MANAGEMENT_PORT: new URL(env['GAMEKEEPER_URL'] ?? '').port }
+    const asked = await cli(['status', '--json', '--token-file', 'token'], { cwd, env: own })
+    expect(JSON.parse(asked.stdout)).toMatchObject({ url: env['GAMEKEEPER_URL'], ready: true })
+
+    const listed = (await okJson(['get', 'sessions']))[0]
+    server.signal('SIGTERM')
+    await server.exit()
+    const status = await stored(['status'])
+    expect(status.code).toBe(1)
+    expect(status.stdout.split('\n')[0]).toBe(
+      `! no host runs on ${join(cwd, '.gamekeeper')}; this is what the last one stored`,
+    )
+    expect(status.stdout).toMatch(/: builds: 1; servers: .*1 Active/)
+    const json = async (args: readonly string[]) => JSON.parse((await stored([...args, '--json'])).stdout)
+    expect(await json(['get', 'sessions', session])).toEqual([listed])
+    expect(await json(['get', 'sessions', '--player', 'amie'])).toEqual([listed])
+    expect(await json(['get', 'builds', 'arena'])).toMatchObject([{ spec: { buildID: 'arena-1' } }])
+    expect(await json(['get', 'servers', '--build', 'arena'])).toHaveLength(2)
+    const { name } = listed.server
+    expect((await stored(['explain', name])).stdout).toMatch(
+      new RegExp(
+        `^${name} is Active, health Healthy\n\\S+ was created\n[^]*\\S+ was allocated to session ${session}\n$`,
+      ),
+    )
+    expect((await stored(['logs', name])).stdout).toContain(`session ${session} begins, expecting amie`)
+    // Now it does.
+    const offline = await cli(['get', 'sessions', '--json'], { cwd, env: own })
+    expect(JSON.parse(offline.stdout)).toEqual([listed])
+    for (const args of [
+      ['get', 'builds', '--watch'],
+      ['logs', name, '-f'],
+    ]) {
+      expect((await stored(args)).stderr).toMatch(
+        /^gamekeeper: --(watch|follow) needs a running host, but none runs on/,
+      )
+    }
+    await start()
+    expect((await okJson(['get', 'sessions']))[0]).toEqual(listed)
+  })
+})

@@ -1,0 +1,148 @@
+/** `gamekeeper simulate`: the simulated load itself, and the command as a process. */
+import { writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { describe, expect, it } from 'vitest'
+import type { BuildSpec } from 'gamekeeper'
+import { callersOf, type Load, peakMatches } from '../../src/cli/simulate/load.js'
+import { type Outcome, runLoad } from '../../src/cli/simulate/run-load.js'
+import { smallestStandingBy } from '../../src/cli/simulate/sizing.js'
+import { cli, emptyDirectory, startCli } from './cli.js'
+
+const { signal } = new AbortController()
+const load: Load = { allocationsPerMinute: 6, matchSeconds: 120, startSeconds: 15, waitSeconds: 0, hours: 0.5, seed: 1 }
+const limits = { standingBy: 3, max: 100 }
+
+function specOf(change: Partial<BuildSpec> = {}): BuildSpec {
+  const template = { spec: { containers: [{ name: 'game', image: 'arena' }] } }
+  return { buildID: 'a-1', ...limits, portsToExpose: [], template, ...change }
+}
+
+function runWith(change: Partial<BuildSpec>, loadChange: Partial<Load> = {}): Promise<Outcome> {
+  const changed = { ...load, ...loadChange }
+  return runLoad(specOf(change), changed, callersOf(changed), { signal })
+}
+
+describe('callers', () => {
+  it('come as often as the load says, at times that the seed determines', () => {
+    const callers = callersOf({ ...load, hours: 100 })
+    expect(callers).toEqual(callersOf({ ...load, hours: 100 }))
+    expect(callersOf({ ...load, seed: 2 })[0]).not.toEqual(callers[0])
+    expect(callers.length / 36_000).toBeCloseTo(1, 1)
+    expect(callers.reduce((sum, { matchMs }) => sum + matchMs, 0) / callers.length / 120_000).toBeCloseTo(1, 1)
+    expect(Math.min(...callers.map(({ matchMs }) => matchMs))).toBeGreaterThanOrEqual(60_000)
+    expect(callers.map(({ atMs }) => atMs)).toEqual(callers.map(({ atMs }) => atMs).toSorted((a, b) => a - b))
+  })
+
+  it('need as many servers as matches overlap; one that ends makes room for one that begins', () => {
+    const at = (atMs: number, matchMs: number) => ({ atMs, matchMs })
+    expect(peakMatches([])).toBe(0)
+    expect(peakMatches([at(0, 10), at(5, 10), at(10, 10)])).toBe(2)
+  })
+})
+
+describe('a simulated load', () => {
+  it('counts callers, servers and their hours', async () => {
+    const callers = callersOf(load)
+    const outcome = await runWith({ standingBy: 30 })
+    expect(outcome).toMatchObject({ callers: callers.length, served: callers.length, refused: 0 })
+    expect(outcome.waitsMs).toEqual(callers.map(() => 0))
+    // All matches that begin, but for their parts after the last hour.
+    const matchHours =
+      callers.reduce((sum, { atMs, matchMs }) => sum + Math.min(matchMs, 1_800_000 - atMs), 0) / 3_600_000
+    expect(outcome.activeServerHours).toBeCloseTo(matchHours, 1)
+    expect(outcome.idleServerHours).toBeCloseTo(15, 0)
+    expect(outcome.peakServers).toBeGreaterThanOrEqual(30 + peakMatches(callers) - 1)
+  })
+
+  it('refuses callers when none is standing by or all servers have a match', async () => {
+    expect(await runWith({ standingBy: 0 })).toMatchObject({ served: 0, peakServers: 0 })
+    const few = await runWith({ standingBy: 2, max: 2 })
+    expect(few.refused).toBeGreaterThan(50)
+    expect(few.peakServers).toBe(2)
+    expect(few.served + few.refused).toBe(few.callers)
+  })
+
+  it('lets callers wait: without servers standing by, about as long as a start takes', async () => {
+    const { refused, waitsMs } = await runWith({ standingBy: 0 }, { waitSeconds: 60 })
+    expect(refused).toBe(0)
+    expect(waitsMs.at(-1)).toBeLessThanOrEqual(24_000)
+    expect(waitsMs[Math.floor(waitsMs.length / 2)]).toBeGreaterThan(5_000)
+  })
+
+  it('counts callers that wait in vain as refused, however many they are', async () => {
+    const many = { allocationsPerMinute: 11_000, matchSeconds: 3_600, waitSeconds: 30, hours: 1 / 60 }
+    const outcome = await runWith({ standingBy: 0, max: 1 }, many)
+    expect(outcome.callers).toBeGreaterThan(10_000)
+    expect(outcome).toMatchObject({ served: 1, refused: outcome.callers - 1 })
+  })
+
+  it('is the same for the same seed', async () => {
+    expect(await runWith({})).toEqual(await runWith({}))
+  })
+
+  it.each([0, 30])('of which %i are standing by needs the same smallest number', async (standingBy) => {
+    const callers = callersOf(load)
+    const known = { standingBy, outcome: await runWith({ standingBy }) }
+    const smallest = await smallestStandingBy(specOf(), load, callers, { known, onMinute: () => {}, signal })
+    if (smallest === undefined) throw new Error('max does not suffice')
+    expect((await runWith({ standingBy: smallest })).refused).toBe(0)
+    expect((await runWith({ standingBy: smallest - 1 })).refused).toBeGreaterThan(0)
+  })
+
+  it('with a max that is too small cannot be served by any number', async () => {
+    const known = { standingBy: 3, outcome: await runWith({ max: 10 }) }
+    const options = { known, onMinute: () => {}, signal }
+    expect(await smallestStandingBy(specOf({ max: 10 }), load, callersOf(load), options)).toBeUndefined()
+  })
+})
+
+describe('gamekeeper simulate', () => {
+  const build = `metadata: { name: arena }\nspec: { buildID: a-1, standingBy: 1, max: 20, portsToExpose: [7777], template: { spec: { containers: [{ name: a, command: [a], ports: [{ containerPort: 7777 }] }] } } }\n`
+  const brief = ['--hours', '0.5', '--match-seconds', '120']
+
+  it('reports on a build in a file, in words and as JSON', async () => {
+    const cwd = await emptyDirectory()
+    await writeFile(join(cwd, 'build.yaml'), `${build}---\n${build.replaceAll('arena', 'duel')}`)
+    const args = ['simulate', 'arena', '-f', 'build.yaml', ...brief]
+    const { code, stdout } = await cli([...args, '--json'], { cwd })
+    const report = JSON.parse(stdout)
+    expect(report).toMatchObject({ build: 'arena', standingBy: 1, max: 20, load: { hours: 0.5, seed: 1 } })
+    expect(report.waitSeconds).toEqual({ p50: 0, p95: 0, p99: 0, longest: 0 })
+    const words = await cli([...args, '--standing-by', '0'], { cwd })
+    expect([code, words.code]).toEqual([0, 0])
+    expect(words.stdout).toMatch(/^0.5 h of build arena with standingBy 0 and max 20, seed 1: /)
+    expect(words.stdout).toContain(
+      `\ncallers       ${report.callers}: 0 served, ${report.callers} refused (100.00 %)\n`,
+    )
+    expect(words.stdout).toContain(`\nstandingBy ${report.smallestStandingBy} is the smallest that refuses no caller\n`)
+    const small = await cli([...args, '--max', '1'], { cwd })
+    expect(small.stdout).toContain(
+      `not even standingBy 1 serves all callers: max is too small, since ${report.peakMatches}`,
+    )
+  })
+
+  it.each([
+    [[], 1, 'simulate needs a build: its name, --file, or --standing-by and --max'],
+    [['-f', '-'], 1, '- has the builds arena, duel: name one of them'],
+    [['--standing-by', '3', '--max', '2'], 1, 'spec.standingBy must be'],
+    [
+      ['--standing-by', '1', '--max', '2', '--hours', '8760', '--allocations-per-minute', '10'],
+      1,
+      '5256000 callers are',
+    ],
+    [['--hours', '0'], 2, 'It must be a number from 0.01 to 8760'],
+  ])('%j ends with exit code %i and one line', async (args, code, message) => {
+    const input = `${build}---\n${build.replaceAll('arena', 'duel')}`
+    const result = await cli(['simulate', ...args], { input })
+    expect(result).toEqual({ code, stdout: '', stderr: expect.stringContaining(message) })
+    expect(result.stderr.trimEnd().split('\n')).toHaveLength(1)
+  })
+
+  it('shows progress, and ends on Ctrl-C', { timeout: 60_000 }, async () => {
+    const args = ['--standing-by', '9', '--max', '900', '--allocations-per-minute', '100', '--hours', '100']
+    const running = startCli(['simulate', ...args])
+    await running.untilSaid(/^9 standing by: \d+\.\d of 100 h simulated$/m)
+    running.signal('SIGINT')
+    expect(await running.exit()).toMatchObject({ code: 130, stdout: '' })
+  })
+})

@@ -1,0 +1,88 @@
+/** Every view and state of the page on a dark phone with reduced motion: nothing that axe finds wrong, nothing that is cut. */
+import type { Page } from 'puppeteer-core'
+import { expect } from 'vitest'
+import { bearerTokens } from '../../src/http/index.js'
+import { FleetError } from '../../src/index.js'
+import { build, buildID, sessionID, standingBy } from '../http/fleet.js'
+import { testInBrowser } from './browser.js'
+import { memoryHost } from './memory-host.js'
+import { browserOfFile, press, shows, violations } from './open-page.js'
+
+const { open } = browserOfFile()
+const limitMs = 120_000
+
+async function openOnPhone(url: string): Promise<Page> {
+  const { page } = await open(url)
+  await page.setViewport({ width: 380, height: 800 })
+  await page.emulateMediaFeatures([
+    { name: 'prefers-color-scheme', value: 'dark' },
+    { name: 'prefers-reduced-motion', value: 'reduce' },
+  ])
+  return page
+}
+
+async function isFine(page: Page, text: string): Promise<void> {
+  await shows(page, text)
+  expect(await violations(page), text).toEqual([])
+  expect(await page.evaluate('document.documentElement.scrollWidth'), text).toBeLessThanOrEqual(380)
+  const moving = await page.evaluate('document.getAnimations().length')
+  expect(moving, text).toBe(0)
+}
+
+testInBrowser(
+  'the views and dialogs of a fleet with a match are accessible on a dark phone',
+  async () => {
+    const { fleet, url } = await memoryHost()
+    await fleet.builds.create(build())
+    await standingBy(fleet, 2)
+    const { server } = await fleet.allocate({ buildID, sessionID, initialPlayers: ['amie'] }, { confirm: true })
+    const page = await openOnPhone(`${url}/`)
+    await isFine(page, '1 active')
+    for (const [path, text] of [
+      ['sessions', 'amie'],
+      ['events', 'allocated'],
+      ['try', 'curl -X POST'],
+      [`servers/default/${server.name}`, 'was allocated to session'],
+      ['servers/default/none', 'Nothing is known of a server none'],
+      ['builds/default/none', 'There is no build none'],
+      ['nowhere', 'There is nothing at this address'],
+      ['builds/default/arena', 'build in default'],
+    ] as const) {
+      await page.evaluate(`location.hash = '#/${path}'`)
+      await isFine(page, text)
+    }
+    for (const name of ['Scale', 'Drain', 'Delete', 'Help']) {
+      await press(page, name)
+      await page.waitForSelector('dialog[open]')
+      await isFine(page, name === 'Help' ? 'Keys' : name)
+      await page.keyboard.press('Escape')
+      await page.waitForFunction(`document.querySelector('dialog') === null`)
+    }
+  },
+  limitMs,
+)
+
+testInBrowser(
+  'an empty fleet, a caller without a token or right, and a host that fails are accessible on a dark phone',
+  async () => {
+    const empty = await memoryHost()
+    await isFine(await openOnPhone(`${empty.url}/`), 'No builds yet')
+    const token = 'a-token-that-allocates'
+    const guarded = await memoryHost({ authorize: bearerTokens([{ token, roles: ['allocate'] }]) })
+    const page = await openOnPhone(`${guarded.url}/`)
+    await isFine(page, 'Sign in')
+    await page.locator('input[type=password]').fill(token)
+    await page.keyboard.press('Enter')
+    await isFine(page, 'You may not read this fleet')
+    for (const [code, text] of [
+      ['not-leader', 'Another host leads this fleet'],
+      ['unavailable', 'The fleet cannot be read'],
+    ] as const) {
+      const { fleet } = empty
+      const list = () => Promise.reject(new FleetError(code, 'of no use now'))
+      const failing = await memoryHost({ fleet: { ...fleet, builds: { ...fleet.builds, list } } })
+      await isFine(await openOnPhone(`${failing.url}/`), text)
+    }
+  },
+  limitMs,
+)

@@ -1,0 +1,102 @@
+/** Actions in the page: what they say when they fail late, edits that are not lost, and where the focus goes. */
+import { expect } from 'vitest'
+import { build, standingBy } from '../http/fleet.js'
+import { testInBrowser } from './browser.js'
+import { memoryHost } from './memory-host.js'
+import { browserOfFile, press, shows, violations } from './open-page.js'
+
+const { open } = browserOfFile()
+const limitMs = 120_000
+
+testInBrowser(
+  'a drain that is refused after its dialog has closed says so',
+  async () => {
+    let refuse: (verdict: boolean) => void = () => {}
+    const host = await memoryHost({
+      authorize: (_, { name }) => (name === 'drainBuild' ? new Promise((resolve) => (refuse = resolve)) : true),
+    })
+    await host.fleet.builds.create(build())
+    await standingBy(host.fleet, 2)
+    const { page } = await open(`${host.url}/#/builds/default/arena`)
+    // What the page asks about its rights waits for the verdict, too.
+    await press(page, 'Drain')
+    await page.locator('dialog button[type=submit]').click()
+    await page.waitForFunction(`document.querySelector('dialog') === null`)
+    refuse(false)
+    await shows(page, 'The drain of arena has failed: the operation drainBuild is not allowed')
+    expect(await violations(page)).toEqual([])
+    await press(page, 'Dismiss')
+    await page.waitForFunction(`!document.body.innerText.includes('has failed')`)
+  },
+  limitMs,
+)
+
+testInBrowser(
+  'an edit survives leaving the view and a reload, and says when the spec has changed meanwhile',
+  async () => {
+    const { fleet, url } = await memoryHost()
+    await fleet.builds.create(build())
+    const { page } = await open(`${url}/#/builds/default/arena`)
+    await press(page, 'Edit')
+    const { spec } = await fleet.builds.get('arena')
+    const edited = JSON.stringify({ ...spec, standingBy: 1 }, null, 2)
+    await page.locator('textarea').fill(edited)
+    await shows(page, '+   "standingBy": 1,')
+    await page.evaluate(`location.hash = '#/'`)
+    await page.waitForSelector('.build h2 a')
+    await page.goBack()
+    await shows(page, 'Your last edit of this spec is not applied.')
+    await page.reload()
+    await shows(page, 'Your last edit of this spec is not applied.')
+    expect(await violations(page)).toEqual([])
+    await press(page, 'Continue editing')
+    expect(await page.$eval('textarea', ({ value }) => value)).toBe(edited)
+    await fleet.builds.patch('arena', { max: 2 })
+    await shows(page, 'The spec has changed since you began.')
+    await shows(page, '+   "max": 3,')
+    expect(await violations(page)).toEqual([])
+    await press(page, 'Cancel')
+    await page.waitForSelector('pre.spec')
+    await page.reload()
+    await page.waitForSelector('pre.spec')
+    expect(await page.evaluate(`document.body.innerText.includes('not applied')`)).toBe(false)
+    expect(await page.evaluate('sessionStorage.length')).toBe(0)
+  },
+  limitMs,
+)
+
+testInBrowser(
+  'the focus follows the reader: into a view, a dialog and an editor, and back',
+  async () => {
+    const { fleet, url } = await memoryHost()
+    await fleet.builds.create(build())
+    await standingBy(fleet, 2)
+    const { page } = await open(`${url}/`)
+    await page.locator('.build h2 a').click()
+    await shows(page, 'build in default')
+    await page.waitForFunction(`document.activeElement.tagName === 'MAIN'`)
+
+    await press(page, 'Scale')
+    await page.waitForSelector('dialog[open]')
+    await page.keyboard.press('Escape')
+    await page.waitForFunction(`document.querySelector('dialog') === null`)
+    await page.waitForFunction(`document.activeElement.textContent === 'Scale'`)
+    await page.keyboard.press('Enter')
+    await page.locator('dialog input').fill('1')
+    await page.locator('dialog button[type=submit]').click()
+    await page.waitForFunction(`document.querySelector('dialog') === null`)
+    await page.waitForFunction(`document.activeElement.textContent === 'Scale'`)
+
+    await press(page, 'Edit')
+    await page.waitForFunction(`document.activeElement.tagName === 'TEXTAREA'`)
+    await press(page, 'Cancel')
+    await page.waitForFunction(`document.activeElement.textContent === 'Edit'`)
+
+    await press(page, 'Delete')
+    await page.locator('dialog input').fill('arena')
+    await page.locator('dialog button[type=submit]').click()
+    await shows(page, 'No builds yet')
+    await page.waitForFunction(`document.activeElement.tagName === 'MAIN'`)
+  },
+  limitMs,
+)

@@ -1,0 +1,115 @@
+/** The page's connection to its host, in a real browser: lost connections, hosts that stand by, tokens that cannot be sent. */
+import { connect, createServer, type Socket } from 'node:net'
+import { onTestFinished } from 'vitest'
+import { memoryBackend } from '../../adapters/memory/index.js'
+import { dashboardPage } from '../../src/dashboard/index.js'
+import { bearerTokens, serve, type ServeOptions } from '../../src/http/index.js'
+import { createFleet, type ElectionListener, type Elector, type Fleet, systemClock } from '../../src/index.js'
+import { build, standingBy } from '../http/fleet.js'
+import { testInBrowser } from './browser.js'
+import { browserOfFile, shows } from './open-page.js'
+
+const limitMs = 120_000
+const { open } = browserOfFile()
+
+async function openFleet(elector?: Elector): Promise<Fleet> {
+  const backend = memoryBackend({ clock: systemClock, heartbeatIntervalMs: 100 })
+  const fleet = await createFleet({ backend, logger: false, ...(elector && { elector }) })
+  onTestFinished(() => fleet.close())
+  return fleet
+}
+
+async function served(fleet: Fleet, options: Partial<ServeOptions> = {}): Promise<string> {
+  const ports = { allocation: { port: 0 }, management: { port: 0 } }
+  const all = await serve({ fleet, ...ports, logger: false, dashboard: dashboardPage(), ...options })
+  onTestFinished(() => all.close())
+  return all.managementUrl
+}
+
+/** Passes connections on until `cut`, which ends those that are open and refuses others until `mend`. */
+async function wireTo(url: string) {
+  const open = new Set<Socket>()
+  let isCut = false
+  const server = createServer((near) => {
+    if (isCut) return void near.destroy()
+    const far = connect(Number(new URL(url).port), '127.0.0.1')
+    open.add(near)
+    near.pipe(far).pipe(near)
+    near
+      .on('error', () => {})
+      .on('close', () => {
+        open.delete(near)
+        far.destroy()
+      })
+    far.on('error', () => {}).on('close', () => near.destroy())
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  const cut = () => {
+    isCut = true
+    for (const socket of open) socket.destroy()
+  }
+  onTestFinished(() => {
+    cut()
+    server.close()
+  })
+  const address = server.address()
+  if (address === null || typeof address === 'string') throw new Error('not listening')
+  return { url: `http://127.0.0.1:${address.port}/`, cut, mend: () => (isCut = false) }
+}
+
+testInBrowser(
+  'is live again after a lost connection, even if nothing happens in the fleet',
+  async () => {
+    const wire = await wireTo(await served(await openFleet()))
+    const { page } = await open(wire.url)
+    await shows(page, 'No builds yet')
+    wire.cut()
+    await shows(page, 'Stale for')
+    wire.mend()
+    await page.waitForSelector('.connection.good')
+  },
+  limitMs,
+)
+
+testInBrowser(
+  'says that another host leads, before it has shown the fleet and after, and shows the fleet once this host leads',
+  async () => {
+    let listener: ElectionListener | undefined
+    const elector: Elector = {
+      run(given) {
+        listener = given
+        given.lost('host-b')
+        return () => Promise.resolve()
+      },
+    }
+    const fleet = await openFleet(elector)
+    const { page } = await open(await served(fleet))
+    await shows(page, 'Another host leads this fleet')
+    listener?.elected()
+    await shows(page, 'No builds yet')
+    await fleet.builds.create(build())
+    await standingBy(fleet, 2)
+    await shows(page, '2 standing by')
+    listener?.lost('host-b')
+    await shows(page, 'Another host leads this fleet')
+    listener?.elected()
+    await shows(page, '2 standing by')
+  },
+  limitMs,
+)
+
+testInBrowser(
+  'refuses a token that no request can carry, and still accepts another',
+  async () => {
+    const token = 'a-token-that-reads-only'
+    const authorize = bearerTokens([{ token, roles: ['read'] }])
+    const { page } = await open(await served(await openFleet(), { authorize }))
+    await page.locator('input[type=password]').fill(`\u201c${token}\u201d`)
+    await page.keyboard.press('Enter')
+    await shows(page, 'A token consists of ASCII characters')
+    await page.locator('input[type=password]').fill(token)
+    await page.keyboard.press('Enter')
+    await shows(page, 'No builds yet')
+  },
+  limitMs,
+)

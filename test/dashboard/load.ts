@@ -1,0 +1,99 @@
+/**
+ * `npm run bench:dashboard`: how the page does in Chromium with 10,000 servers. Prints its first paint, then, with 500 changes a
+ * second for 20 s, frame times, long tasks and the share of the main thread, and last its memory before and after an hour's worth of
+ * such changes, which are sent as fast as it reads them.
+ */
+import { once } from 'node:events'
+import type { AddressInfo } from 'node:net'
+import { loadavg } from 'node:os'
+import { setInterval } from 'node:timers/promises'
+import type { Page } from 'puppeteer-core'
+import { openBrowser } from './browser.js'
+import { largeFleet, type LargeFleet } from './large-fleet.js'
+
+const perSecond = 500
+const seconds = 20
+const stepMs = 100
+const hourOfChanges = perSecond * 3_600
+
+const browser = await openBrowser()
+const fleet = largeFleet()
+fleet.server.listen(0, '127.0.0.1')
+await once(fleet.server, 'listening')
+const { port } = fleet.server.address() as AddressInfo
+try {
+  const page = await browser.newPage()
+  await page.goto(`http://127.0.0.1:${port}/#/builds/default/arena-3`)
+  await page.waitForSelector('.row.servers:nth-child(3)')
+  print('first paint', await paintOf(page), 'ms')
+  await measureChanges(page, fleet)
+  await measureMemory(page, fleet)
+  print('load of the machine', loadavg()[0] ?? 0, '')
+} finally {
+  await browser.close()
+  fleet.server.closeAllConnections()
+  fleet.server.close()
+}
+
+async function paintOf(page: Page): Promise<number> {
+  return Number(await page.evaluate(`performance.getEntriesByName('first-contentful-paint')[0].startTime`))
+}
+
+interface Seen {
+  readonly frames: readonly number[]
+  readonly tasks: readonly number[]
+}
+
+async function measureChanges(page: Page, { change }: LargeFleet): Promise<void> {
+  await page.evaluate(`
+    window.seen = { frames: [], tasks: [] }
+    new PerformanceObserver((list) => seen.tasks.push(...list.getEntries().map(({ duration }) => duration))).observe({ type: 'longtask' })
+    let last = performance.now()
+    const list = document.querySelector('.virtual')
+    requestAnimationFrame(function frame(now) {
+      seen.frames.push(now - last)
+      last = now
+      list.scrollTop = (list.scrollTop + 20) % (list.scrollHeight - list.clientHeight)
+      requestAnimationFrame(frame)
+    })`)
+  const { TaskDuration: before = 0 } = await page.metrics()
+  const startedAt = performance.now()
+  let sent = 0
+  for await (const _ of setInterval(stepMs)) {
+    const due = Math.min(seconds * 1_000, performance.now() - startedAt)
+    await change(Math.floor((due * perSecond) / 1_000) - sent)
+    sent = Math.floor((due * perSecond) / 1_000)
+    if (due === seconds * 1_000) break
+  }
+  const { TaskDuration: after = 0 } = await page.metrics()
+  const { frames, tasks } = (await page.evaluate('window.seen')) as Seen
+  const sorted = frames.toSorted((a, b) => a - b)
+  const at = (share: number) => sorted[Math.floor((sorted.length - 1) * share)] ?? 0
+  print('frame, median', at(0.5), 'ms')
+  print('frame, 99th percentile', at(0.99), 'ms')
+  print('frame, longest', at(1), 'ms')
+  print('tasks over 50 ms', tasks.length, `in ${seconds} s`)
+  print('longest task', Math.max(0, ...tasks), 'ms')
+  print('main thread busy', ((after - before) * 100_000) / (performance.now() - startedAt), '%')
+}
+
+async function measureMemory(page: Page, { change }: LargeFleet): Promise<void> {
+  print('heap before', await heapOf(page), 'MiB')
+  for (let sent = 0; sent < hourOfChanges; sent += perSecond * 10) {
+    await change(perSecond * 10)
+    if (sent === hourOfChanges / 2) print('heap after half an hour of changes', await heapOf(page), 'MiB')
+  }
+  print('heap after an hour of changes', await heapOf(page), 'MiB')
+}
+
+async function heapOf(page: Page): Promise<number> {
+  const session = await page.createCDPSession()
+  await session.send('HeapProfiler.collectGarbage')
+  await session.detach()
+  const { JSHeapUsedSize: bytes = 0 } = await page.metrics()
+  return bytes / 2 ** 20
+}
+
+function print(name: string, value: number, unit: string): void {
+  console.log(`${name.padEnd(36)}${value.toFixed(1).padStart(9)} ${unit}`)
+}

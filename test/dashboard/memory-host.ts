@@ -1,0 +1,35 @@
+/** A fleet whose servers live in the test's process, with its dashboard: for tests of what the page does, not of what servers do. */
+import type { AddressInfo } from 'node:net'
+import type { Server } from 'node:http'
+import { onTestFinished } from 'vitest'
+import { type MemoryBackend, memoryBackend } from '../../adapters/memory/index.js'
+import { dashboardPage } from '../../src/dashboard/index.js'
+import { serve, type ServeOptions } from '../../src/http/index.js'
+import { createFleet, type Fleet, systemClock } from '../../src/index.js'
+
+export interface MemoryHost {
+  readonly fleet: Fleet
+  readonly backend: MemoryBackend
+  readonly url: string
+}
+
+export async function memoryHost(options: Partial<ServeOptions> = {}): Promise<MemoryHost> {
+  const backend = memoryBackend({ clock: systemClock, heartbeatIntervalMs: 25 })
+  const fleet = await createFleet({ backend, logger: false })
+  onTestFinished(() => fleet.close())
+  const ports = { allocation: { port: 0 }, management: { port: 0 } }
+  const served = await serve({ fleet, ...ports, logger: false, dashboard: dashboardPage(), ...options })
+  onTestFinished(() => served.close())
+  return { fleet, backend, url: served.managementUrl }
+}
+
+/** Its address, once it listens. Closes it at the end of the test. */
+export async function listening(server: Server): Promise<string> {
+  onTestFinished(() => {
+    server.closeAllConnections()
+    server.close()
+  })
+  if (!server.listening) await new Promise((resolve) => server.once('listening', resolve))
+  const address = server.address() as AddressInfo
+  return `http://127.0.0.1:${address.port}`
+}

@@ -1,0 +1,88 @@
+/** The project that `gamekeeper init` writes, from the packed package: its host app, its image, and its compose file. */
+import { execFile, spawn, spawnSync } from 'node:child_process'
+import { readFile, writeFile } from 'node:fs/promises'
+import { connect } from 'node:net'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+import { beforeEach, expect, it, onTestFinished } from 'vitest'
+import { type Describe, describeOnEngine, leaveOut } from '../adapters/docker/describe-on-engine.js'
+import { baseImage } from '../adapters/docker/engine.js'
+import { copyWithDependencies, pack, unpack } from '../package/consumer.js'
+import { watch } from './host.js'
+import { until } from './until.js'
+import { type Workplace, workplace } from './workplace.js'
+
+const exec = promisify(execFile)
+const limitMs = 240_000
+
+let place: Workplace
+let project = ''
+
+beforeEach(async () => {
+  place = await workplace('arena/.gamekeeper')
+  await unpack(await pack(place.root), place.root)
+  await copyWithDependencies(place.root, ['eventemitter3', 'lmdb', 'commander', 'yaml'])
+  const program = join(place.root, 'node_modules/gamekeeper/dist/src/cli/main.js')
+  await exec(process.execPath, [program, 'init', 'arena'], { cwd: place.root })
+  project = join(place.root, 'arena')
+}, limitMs)
+
+/** Starts a match through the host app, and returns the first words of its game. */
+async function play(url: string): Promise<string> {
+  const match = await until('the host app starts a match', async () => {
+    const response = await fetch(`${url}/matches`, { method: 'POST' }).catch(() => undefined)
+    return response?.ok === true
+      ? ((await response.json()) as { readonly address: string; readonly port: number })
+      : undefined
+  })
+  const player = connect(match.port, match.address)
+  const words = await new Promise<Buffer>((resolve, reject) => player.once('data', resolve).once('error', reject))
+  player.destroy()
+  return words.toString()
+}
+
+it('has a host app that starts matches, and ends its games on Ctrl-C', { timeout: limitMs }, async () => {
+  const host = watch(spawn(process.execPath, ['host.mjs'], { cwd: project, env: { ...process.env, PORT: '30450' } }))
+  expect(await play('http://127.0.0.1:30450')).toMatch(/^welcome/)
+  expect(await host.exit('SIGINT')).toEqual({ code: 0, signal: null })
+  expect(host.stderr()).toBe('')
+  expect(await place.running()).toEqual([])
+})
+
+const [program, first] =
+  spawnSync('docker', ['compose', 'version']).status === 0
+    ? (['docker', ['compose']] as const)
+    : (['docker-compose', []] as const)
+const hasCompose = spawnSync(program, [...first, 'version']).status === 0
+const describeWithCompose: Describe = hasCompose ? describeOnEngine : leaveOut('Docker Compose is not installed')
+
+describeWithCompose('the project that init writes', () => {
+  it('runs as an image with Compose, and stops in its time', { timeout: limitMs }, async () => {
+    const name = `gamekeeper-starter-${process.pid}`
+    const base = `${name}-base`
+    // No registry is needed: the packages are above the project, in an image in place of the one of Node, which has the user `node`.
+    await writeFile(
+      join(place.root, 'Dockerfile'),
+      `FROM ${baseImage}\nRUN id node || useradd node\nCOPY node_modules /node_modules\n`,
+    )
+    await writeFile(join(place.root, '.dockerignore'), '*\n!node_modules\n')
+    await exec('docker', ['build', '-t', base, '.'], { cwd: place.root })
+    const [manifest, dockerfile] = [join(project, 'package.json'), join(project, 'Dockerfile')]
+    const { dependencies, ...rest } = JSON.parse(await readFile(manifest, 'utf8'))
+    expect(Object.keys(dependencies)).toEqual(['gamekeeper'])
+    await writeFile(manifest, JSON.stringify(rest))
+    await writeFile(dockerfile, (await readFile(dockerfile, 'utf8')).replace(/^FROM .*$/m, `FROM ${base}`))
+
+    const compose = (...args: readonly string[]) => exec(program, [...first, '-p', name, ...args], { cwd: project })
+    onTestFinished(async () => {
+      await compose('down', '--rmi', 'all', '--volumes')
+      await exec('docker', ['rmi', base])
+    }, limitMs)
+    await compose('up', '--build', '--detach')
+    expect(await play('http://127.0.0.1:3000')).toMatch(/^welcome/)
+    await compose('stop')
+    const { stdout: id } = await compose('ps', '--quiet', '--all')
+    const { stdout: code } = await exec('docker', ['inspect', '--format', '{{.State.ExitCode}}', id.trim()])
+    expect(code.trim()).toBe('0')
+  })
+})

@@ -1,0 +1,130 @@
+/** The Helm chart, rendered by Helm: what it creates, what it refuses, and that its hosts are those of the manifest. */
+import { execFile } from 'node:child_process'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+import { expect, it } from 'vitest'
+import { parseAllDocuments } from 'yaml'
+import { isObject } from '../../src/rules/validation/problem.js'
+import { read, root } from '../package/sources.js'
+import { describeWith } from './with-program.js'
+
+const run = promisify(execFile)
+const chart = join(root, 'examples/kubernetes/chart')
+const everything = join(root, 'test/examples/chart/everything.yaml')
+
+interface Container {
+  readonly env: readonly { readonly name: string }[]
+  readonly [field: string]: unknown
+}
+
+interface Rule {
+  readonly resources: readonly string[]
+  readonly verbs: readonly string[]
+}
+
+/** What the tests read of an object. */
+interface Manifest {
+  readonly kind: string
+  readonly apiVersion: string
+  readonly version?: string
+  readonly appVersion?: string
+  readonly metadata: { readonly name: string; readonly namespace: string }
+  readonly data?: Readonly<Record<string, string>>
+  readonly rules?: readonly Rule[]
+  readonly spec?: { readonly template?: { readonly spec: { readonly containers: readonly [Container] } } }
+}
+
+async function template(...args: readonly string[]): Promise<string> {
+  const { stdout } = await run('helm', ['template', 'gamekeeper', chart, '--namespace', 'gamekeeper', ...args])
+  return stdout
+}
+
+const objectsIn = (text: string): readonly Manifest[] => parseAllDocuments(text).map((document) => document.toJS())
+
+async function rendered(...args: readonly string[]): Promise<readonly Manifest[]> {
+  return objectsIn(await template(...args)).filter((each) => isObject(each))
+}
+
+const manifest = objectsIn(read('examples/kubernetes/gamekeeper.yaml'))
+const pick = (objects: readonly Manifest[], kind: string) => objects.filter((each) => each.kind === kind)
+const hostOf = (objects: readonly Manifest[]) => pick(objects, 'Deployment')[0]?.spec?.template?.spec.containers[0]
+const tokens = /^( {2}(?:allocate|read|manage): ).*$/gm
+
+describeWith('helm')('the Helm chart', () => {
+  it('passes the linter, with and without values', async () => {
+    await run('helm', ['lint', '--strict', chart])
+    await run('helm', ['lint', '--strict', chart, '--values', everything])
+  })
+
+  it('has the version of the package', () => {
+    const [{ version, appVersion } = {}] = objectsIn(read('examples/kubernetes/chart/Chart.yaml'))
+    const { version: expected } = JSON.parse(read('package.json'))
+    expect([version, appVersion]).toEqual([expected, expected])
+  })
+
+  it('creates these objects without values', async () => {
+    const text = (await template()).replaceAll(tokens, '$1(random)')
+    await expect(text).toMatchFileSnapshot('chart/without-values.yaml')
+  })
+
+  it('creates these objects with every value', async () => {
+    const text = await template('--values', everything)
+    await expect(text).toMatchFileSnapshot('chart/every-value.yaml')
+  })
+
+  it('gives each role another random token, unless a Secret is named or there are none', async () => {
+    const secrets = pick(await rendered(), 'Secret')
+    const values = Object.values(secrets[0]?.data ?? {}).map((each) => Buffer.from(each, 'base64').toString())
+    expect([secrets.length, new Set(values).size]).toEqual([1, 3])
+    expect(values).toEqual(Array.from({ length: 3 }, () => expect.stringMatching(/^[A-Za-z0-9]{40}$/)))
+    expect(pick(await rendered('--set', 'auth.secretName=mine'), 'Secret')).toEqual([])
+    const insecure = await rendered('--set', 'auth.insecure=true')
+    expect(pick(insecure, 'Secret')).toEqual([])
+    expect(hostOf(insecure)).not.toHaveProperty('volumeMounts')
+  })
+
+  it('covers all namespaces with a ClusterRole if none is named', async () => {
+    const objects = await rendered('--set', 'namespaces=null')
+    expect(rightsOf(pick(objects, 'ClusterRole'))).toEqual(new Set([...gameRights(), 'list nodes', 'watch nodes']))
+    expect(pick(objects, 'Role').map(({ metadata }) => metadata.namespace)).toEqual(['gamekeeper', 'gamekeeper'])
+    expect(hostOf(objects)?.env.map(({ name }) => name)).not.toContain('NAMESPACES')
+  })
+
+  it('gives its hosts the rights of the manifest, their probes, their resources and their ports', async () => {
+    const objects = await rendered()
+    const rights = (all: readonly Manifest[]) => rightsOf([...pick(all, 'Role'), ...pick(all, 'ClusterRole')])
+    expect(rights(objects)).toEqual(rights(manifest))
+    for (const field of ['readinessProbe', 'livenessProbe', 'resources', 'ports', 'securityContext']) {
+      expect(hostOf(objects)?.[field], field).toEqual(hostOf(manifest)?.[field])
+    }
+  })
+
+  it.each([
+    ['portRange=10000', /portRange/],
+    ['replicas=0', /replicas/],
+    ['replica=2', /replica/],
+    ['antiAffinity=yes', /antiAffinity/],
+    ['auth.keys={admin}', /auth\.keys/],
+    ['env.LEVEL=5', /env\.LEVEL/],
+    ['namespaces={Games}', /namespaces/],
+    ['tls.clientCertificates=true', /tls/],
+    ['ingress.enabled=true', /ingress/],
+    ['ingress.enabled=true,ingress.allocationHost=a.example,auth.insecure=true', /would let everyone manage the fleet/],
+  ])('refuses %s', async (set, message) => {
+    await expect(template('--set', set)).rejects.toThrow(message)
+  })
+})
+
+/** The right to do what with what, for example `list pods`. */
+function rightsOf(roles: readonly Manifest[]): ReadonlySet<string> {
+  const rules = roles.flatMap(({ rules: granted = [] }) => granted)
+  return new Set(
+    rules.flatMap(({ resources, verbs }) => verbs.flatMap((verb) => resources.map((of) => `${verb} ${of}`))),
+  )
+}
+
+/** The rights of the manifest in the namespace of games, without those that the fleet has in its system namespace only. */
+function gameRights(): readonly string[] {
+  const roles = pick(manifest, 'Role').filter(({ metadata }) => metadata.name === 'gamekeeper-games')
+  return [...rightsOf(roles)].filter((right) => !right.endsWith(' leases'))
+}

@@ -1,0 +1,121 @@
+/** The structure of data.mdb: what lmdb writes passes, and damage is refused by name before lmdb sees it. */
+import { open as openLmdb } from 'lmdb'
+import { readFile, truncate } from 'node:fs/promises'
+import { join } from 'node:path'
+import { expect, it } from 'vitest'
+import type { Server } from '../../src/rules/model/resources.js'
+import { openCollections, openEnvironment } from '../../src/stores/environment.js'
+import { fileStore } from '../../src/stores/file.js'
+import { structureProblem } from '../../src/stores/integrity/structure.js'
+import { readFileStore } from '../../src/stores/read.js'
+import { seededRandom } from '../../src/testing/random.js'
+import { minimalServer } from '../../src/testing/records.js'
+import { copyWith, fill, serverOf } from './damage.js'
+import { temporaryDirectory } from './temporary.js'
+
+it('passes after each of many commits that grow, shrink and split everything, with long records', async () => {
+  const directory = await temporaryDirectory()
+  const environment = openEnvironment({ open: openLmdb }, directory)
+  const { builds, servers, details } = openCollections(environment)
+  const random = seededRandom(7)
+  const below = (limit: number) => Math.floor(random() * limit)
+  for (let commit = 0; commit < 120; commit++) {
+    await environment.root.transaction(() => {
+      for (let n = 0; n < 40; n++) {
+        const collection = [builds, servers, details][below(3)] ?? builds
+        const key = `default/arena-${String(below(500)).padStart(5 + below(60), '0')}`
+        if (below(commit < 60 ? 4 : 2) === 0) void collection.remove(key)
+        else void collection.put(key, 'x'.repeat(below(20) === 0 ? below(40_000) : below(600)), commit)
+      }
+    })
+    expect(await structureProblem(join(directory, 'data.mdb'))).toBeUndefined()
+  }
+  for (const collection of [builds, servers, details]) await collection.clearAsync()
+  expect(await structureProblem(join(directory, 'data.mdb'))).toBeUndefined()
+  await environment.root.close()
+})
+
+it('a record with the longest possible name passes', async () => {
+  const directory = await temporaryDirectory()
+  const store = await fileStore({ directory })
+  const ref = { namespace: 'default', name: 'x'.repeat(1_000) }
+  await store.servers.create(minimalServer(ref))
+  await store.close()
+  const reopened = await fileStore({ directory })
+  expect(await reopened.servers.get(ref)).toBeDefined()
+  await reopened.close()
+})
+
+it('while a host writes, another one is told that the directory is in use', async () => {
+  const directory = await temporaryDirectory()
+  const store = await fileStore({ directory })
+  // Two records fill a page, so that the check takes several turns.
+  const records = Array.from({ length: 3_000 }, (_, n) => ({ ...serverOf(n), lastError: 'x'.repeat(1_200) }))
+  let revisions = await Promise.all(records.map((record) => store.servers.create(record)))
+  let isOver = false
+  const write = async () => {
+    while (!isOver) {
+      const update = (record: Server, n: number) => store.servers.update(record, revisions[n] ?? '')
+      revisions = await Promise.all(records.map(update))
+    }
+  }
+  const writing = write()
+  for (let n = 0; n < 10; n++)
+    await expect(fileStore({ directory })).rejects.toMatchObject({ code: 'directory-in-use' })
+  isOver = true
+  await writing
+  await store.close()
+})
+
+const page = 4_096
+/** Offsets in the header of the newest commit, which is in one of the first two pages. */
+const [keyFlags, depth, root, lastPage, commit] = [52, 102, 136, 144, 152]
+
+it.each<[string, string, (data: Buffer, header: number, main: number) => void]>([
+  ['page size', 'its page size is 4097', (data) => data.writeUInt8(1, 48)],
+  [
+    'number of the newest commit',
+    'header page',
+    (data, at) => data.writeUInt8((data[at + commit] ?? 0) + 3, at + commit),
+  ],
+  ['flags', 'the flags of the free pages are damaged', (data, at) => data.writeUInt16LE(0x2008, at + keyFlags)],
+  ['depth of a tree', 'the depth of a tree is damaged', (data, at) => data.writeUInt16LE(900, at + depth)],
+  ['kind of a page', 'is of another kind', (data, at) => data.writeUInt16LE(2, at + depth)],
+  ['root', 'are outside of the file', (data, at) => data.writeUInt32LE(9_999_999, at + root)],
+  ['number of pages', 'its last page is', (data, at) => data.writeUInt32LE(1, at + lastPage + 4)],
+  ['number of a page', 'is in the place of another', (data, _, main) => data.writeUInt32LE(3, main)],
+  ['bounds of a page', 'the bounds of page', (data, _, main) => data.writeUInt16LE(9_000, main + 22)],
+  ['place of a record', 'record 0 of page', (data, _, main) => data.writeUInt16LE(4_090, main + 24)],
+  ['length of a key', 'record 0 of page', (data, _, main) => data.writeUInt16LE(60_000, firstNode(data, main) + 6)],
+  ['kind of a record', 'is of an unknown kind', (data, _, main) => data.writeUInt16LE(4, firstNode(data, main) + 4)],
+  [
+    'root of a collection',
+    'is used twice',
+    (data, _, main) => data.writeUInt32LE(main / page, firstNode(data, main) + 54),
+  ],
+])('a damaged %s is refused: %s', async (_, problem, damage) => {
+  const parent = await temporaryDirectory()
+  const original = join(parent, 'original')
+  await fill(original, 6)
+  const data = await readFile(join(original, 'data.mdb'))
+  const header = data.readBigUInt64LE(commit) >= data.readBigUInt64LE(page + commit) ? 0 : page
+  damage(data, header, data.readUInt32LE(header + root) * page)
+  const directory = await copyWith(original, join(parent, 'damaged'), data)
+  const message = expect.stringContaining(problem)
+  await expect(fileStore({ directory })).rejects.toMatchObject({ code: 'directory-unusable', message })
+  for (const open of [fileStore, readFileStore]) {
+    await expect(open({ directory })).rejects.toThrow(`the store in ${directory} is damaged: data.mdb is damaged: `)
+  }
+})
+
+/** The first node of a page: the record `about` of the main tree, whose key and its end have 6 bytes. */
+function firstNode(data: Buffer, at: number): number {
+  return at + 24 + data.readUInt16LE(at + 24)
+}
+
+it('a file that is cut off is refused', async () => {
+  const directory = await temporaryDirectory()
+  await fill(directory, 6)
+  await truncate(join(directory, 'data.mdb'), 3 * page)
+  await expect(fileStore({ directory })).rejects.toThrow('outside of the file')
+})
