@@ -1,6 +1,6 @@
 /** A build's spec, and its editor, which checks while one types and shows the difference before it applies. */
 import { useSignal } from '@preact/signals'
-import { useEffect, useRef } from 'preact/hooks'
+import { useEffect, useLayoutEffect, useRef } from 'preact/hooks'
 import type { BuildSpec } from '../../../rules/model/resources.js'
 import type { GameServerBuild } from '../../../rules/model/wire.js'
 import { rights } from '../data/access.js'
@@ -146,7 +146,8 @@ const signs = { same: ' ', added: '+', removed: '−' } as const
 
 /** The draft does not outlive the tab. */
 function useLeaveWarning(isOn: boolean): void {
-  useEffect(() => {
+  // Ends with the editor. An effect's end may come after the next picture is painted: whoever leaves before it is asked.
+  useLayoutEffect(() => {
     if (!isOn) return undefined
     const warn = (event: BeforeUnloadEvent) => event.preventDefault()
     addEventListener('beforeunload', warn)
