@@ -7,6 +7,7 @@ import { bearerTokens, serve, type ServeOptions } from '../../src/http/index.js'
 import { createFleet, type ElectionListener, type Elector, type Fleet, systemClock } from '../../src/index.js'
 import { build, standingBy } from '../http/fleet.js'
 import { testInBrowser } from './browser.js'
+import { gate } from './memory-host.js'
 import { browserOfFile, shows } from './open-page.js'
 
 const limitMs = 120_000
@@ -67,6 +68,37 @@ testInBrowser(
     await shows(page, 'Stale for')
     wire.mend()
     await page.waitForSelector('.connection.good')
+  },
+  limitMs,
+)
+
+testInBrowser(
+  'builds that are created or edited while the page reads the fleet appear',
+  async () => {
+    const fleet = await openFleet()
+    const { held, release, pass } = gate()
+    let isSlow = false
+    const list: typeof fleet.servers.list = async (query) => {
+      if (isSlow) await pass()
+      return fleet.servers.list(query)
+    }
+    const wire = await wireTo(await served({ ...fleet, servers: { ...fleet.servers, list } }))
+    await fleet.builds.create(build())
+    const { page } = await open(`${wire.url}#/events`)
+    await shows(page, 'build arena was created')
+    wire.cut()
+    await shows(page, 'Stale for')
+    isSlow = true
+    wire.mend()
+    // The page reads all servers again, and has the builds already.
+    await held
+    await fleet.builds.patch('arena', { max: 7 })
+    await fleet.builds.create(build({ buildID: 'other', standingBy: 0 }, 'duel'))
+    await shows(page, 'build duel was created')
+    release()
+    await page.evaluate(`location.hash = '#/'`)
+    await page.waitForFunction(`document.querySelectorAll('.build').length === 2`)
+    await page.waitForSelector('.bar[aria-label$="at most 7"]')
   },
   limitMs,
 )

@@ -33,3 +33,16 @@ export async function listening(server: Server): Promise<string> {
   const address = server.address() as AddressInfo
   return `http://127.0.0.1:${address.port}`
 }
+
+/** Holds calls until `release`. `held` resolves once one waits. */
+export function gate() {
+  let release = () => {}
+  let isHeld = () => {}
+  const released = new Promise<void>((resolve) => (release = resolve))
+  const held = new Promise<void>((resolve) => (isHeld = resolve))
+  const pass = async () => {
+    isHeld()
+    await released
+  }
+  return { release: () => release(), held, pass }
+}

@@ -198,7 +198,7 @@ describe('a snapshot', () => {
     const model = withSnapshot(emptyModel, { ...snapshotOf({ a: 'Active' }), sessions: [session] })
     const later = applyToServers(model, [allocated('a', 'one')])
     expect(sessionsOf(later, 'AMIE')).toHaveLength(1)
-    const players = withPlayers(later, key, [{ ...session, players: ['bob', 'cleo'] }])
+    const players = withPlayers(later, key, { ...session, players: ['bob', 'cleo'] })
     expect(sessionsOf(players, '')[0]?.players).toEqual(['bob', 'cleo'])
     expect(playersFound(model, '')).toMatchObject([{ player: 'amie', isExpected: true, sessionID: 'one' }])
     expect(playersOf(model, key)).toBe(0)

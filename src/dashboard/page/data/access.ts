@@ -49,6 +49,9 @@ const general = signal<Operations | undefined>(undefined)
 /** For the one build or server that is shown. */
 const ofThing = signal<{ readonly key: string; readonly operations: Operations } | undefined>(undefined)
 
+/** The latest question of each kind: an answer to another one is about a view that was left, or a caller who has signed out. */
+let latest: { readonly all: object; readonly thing: object } = { all: {}, thing: {} }
+
 export const rights = {
   /** True also while it is not known: the host decides in any case. */
   may(name: OperationName, to?: Ref): boolean {
@@ -58,11 +61,15 @@ export const rights = {
   },
   /** What the caller may do at all, or to a build or server. */
   async read(to?: Ref): Promise<void> {
+    const question = {}
+    const kind = to === undefined ? 'all' : 'thing'
+    latest = { ...latest, [kind]: question }
     const query = to === undefined ? '' : `?${new URLSearchParams({ namespace: to.namespace, name: to.name })}`
     try {
       const response = await callHost(`${baseUrl}/dashboard/rights${query}`, {})
       if (!response.ok) return
       const body: { readonly operations: readonly OperationName[] } = await response.json()
+      if (latest[kind] !== question) return
       const operations = new Set(body.operations)
       if (to === undefined) general.value = operations
       else ofThing.value = { key: keyOf(to), operations }
@@ -71,6 +78,7 @@ export const rights = {
     }
   },
   forget(): void {
+    latest = { all: {}, thing: {} }
     general.value = undefined
     ofThing.value = undefined
   },

@@ -7,16 +7,9 @@ import type { FleetHealth, FleetStats } from '../../../contracts/fleet.js'
 import type { GameServer } from '../../../rules/model/wire.js'
 import { keyOf, type Ref } from '../../../rules/model/resources.js'
 import { readStream } from './connection.js'
-import {
-  emptyModel,
-  type Model,
-  type Snapshot,
-  type StreamedEvent,
-  withBuild,
-  withPlayers,
-  withSnapshot,
-} from './model.js'
+import { emptyModel, type Model, type Snapshot, type StreamedEvent, withSnapshot } from './model.js'
 import { applyToServers, reduce } from './reduce.js'
+import { rereads } from './rereads.js'
 import { baseUrl, callHost, keepToken, rights } from './access.js'
 import { atMostEvery } from './at-most-every.js'
 
@@ -58,11 +51,11 @@ function refuse(error: FleetError): void {
   link.value = { state: 'refused', error }
 }
 
+const reread = rereads(fleet, model)
+
 /** Changes come in batches, so that 500 events a second are a few updates of the page. */
 const batchMs = 150
 const summaryMs = 5_000
-/** How long the specs and conditions of a changed build may wait, so that a burst of changes is one request. */
-const rereadMs = 400
 const parallel = 6
 
 let batch: StreamedEvent[] = []
@@ -111,6 +104,7 @@ export function signOut(): void {
   keepToken('')
   forgetDrafts()
   rights.forget()
+  reread.forget()
   batch = []
   model.value = emptyModel
   isLoaded.value = false
@@ -139,11 +133,13 @@ function flush(): void {
   batch = []
   model.value = reduce(model.value, events)
   // The log of the past says nothing about the builds of now, which the snapshot has.
-  if (sinceSnapshot === undefined && isLoaded.value) {
-    rereadBuildsIn(events)
-    void readExpectedPlayers(events)
-  }
+  if (sinceSnapshot === undefined && isLoaded.value) rereadAfter(events)
   if (hasMissedEvents(events) && isLoaded.value && running) void snapshot(running.signal)
+}
+
+function rereadAfter(events: readonly StreamedEvent[]): void {
+  reread.builds(events)
+  reread.players(events)
 }
 
 /** While another host leads, this one has no events about the fleet. The log of the past ends with what the page knows. */
@@ -169,6 +165,8 @@ async function snapshot(stop: AbortSignal): Promise<void> {
     if (sinceSnapshot !== arrived) return
     sinceSnapshot = undefined
     model.value = applyToServers(withSnapshot(model.value, taken), arrived)
+    // The lists may be older than these events: a build may have been created or edited, and a match have begun.
+    rereadAfter(arrived)
     isLoaded.value = true
     failure.value = undefined
   } catch (error) {
@@ -217,66 +215,5 @@ async function summary(stop: AbortSignal): Promise<void> {
     stats.value = nextStats
   } catch {
     // The event stream says whether the host answers.
-  }
-}
-
-/** In a burst, who is expected is not worth a request for each. */
-const maxSessionsToRead = 10
-
-let isReadingPlayers = false
-
-/** The event of an allocation does not say who is expected to connect. */
-async function readExpectedPlayers(events: readonly StreamedEvent[]): Promise<void> {
-  const allocations = events.filter((event) => event.type === 'Allocated')
-  if (isReadingPlayers || allocations.length === 0) return
-  isReadingPlayers = true
-  for (const { build, sessionID } of allocations.slice(-maxSessionsToRead)) {
-    try {
-      const session = await fleet.sessions.get(sessionID)
-      // Events have changed the model meanwhile.
-      model.value = withPlayers(model.value, keyOf(build), [session])
-    } catch {
-      // The match is over already.
-    }
-  }
-  isReadingPlayers = false
-}
-
-const buildsToRead = new Map<string, Ref>()
-
-/** Specs, crashes, conditions and the progress of a rolling update are not in events, which say only that they have changed. */
-function rereadBuildsIn(events: readonly StreamedEvent[]): void {
-  const before = buildsToRead.size
-  for (const event of events) {
-    if (!('build' in event)) continue
-    const known = model.value.builds.get(keyOf(event.build))
-    // The servers of a deleted build go on ending for a while.
-    if (known === undefined && event.type !== 'BuildCreated') continue
-    const isRolling = known?.status.rollout !== undefined
-    if (isRolling || !unrelated.has(event.type)) buildsToRead.set(keyOf(event.build), event.build)
-  }
-  if (before === 0 && buildsToRead.size > 0) setTimeout(() => void rereadBuilds(), rereadMs)
-}
-
-const unrelated: ReadonlySet<StreamedEvent['type']> = new Set([
-  'ServerCreated',
-  'ServerStateChanged',
-  'ServerHealthChanged',
-  'ServerDataChanged',
-  'ServerRemoved',
-  'Allocated',
-  'Audited',
-])
-
-async function rereadBuilds(): Promise<void> {
-  const refs = [...buildsToRead.values()]
-  buildsToRead.clear()
-  for (const ref of refs) {
-    try {
-      const build = await fleet.builds.get(ref)
-      model.value = withBuild(model.value, build)
-    } catch {
-      // It is deleted, which an event says, or the host is away, after which the page reads everything.
-    }
   }
 }

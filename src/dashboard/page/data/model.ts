@@ -11,7 +11,10 @@ export interface ServerSession {
   readonly id: string
   /** The connected players, and before the game has reported any, those that are expected. */
   readonly players: readonly string[]
-  /** True if the game has not reported any players yet. Those that are expected do not count. */
+  /**
+   * True if the game has not reported any players yet: those that are expected do not count. False once an event has brought
+   * reported players.
+   */
   readonly areExpected?: boolean
 }
 
@@ -123,16 +126,18 @@ export function withBuild(model: Model, build: GameServerBuild): Model {
   return { ...model, builds: new Map(model.builds).set(keyOf(build.metadata), build) }
 }
 
-/** Replaces the players of those sessions. */
-export function withPlayers(model: Model, build: string, sessions: readonly GameSessionBody[]): Model {
-  const rows = new Map(serversOf(model, build))
-  for (const session of sessions) {
-    const row = rows.get(keyOf(session.server))
-    // The server may have another session by now.
-    if (row && (row.session === undefined || row.session.id === session.sessionID))
-      rows.set(keyOf(row), { ...row, session: sessionOf(session) })
-  }
-  return { ...model, servers: new Map(model.servers).set(build, rows) }
+/** Replaces the players of the session, as far as no event says more. */
+export function withPlayers(model: Model, build: string, session: GameSessionBody): Model {
+  const rows = serversOf(model, build)
+  const row = rows.get(keyOf(session.server))
+  if (row === undefined || !isOlder(row.session, session)) return model
+  const changed = new Map(rows).set(keyOf(row), { ...row, session: sessionOf(session) })
+  return { ...model, servers: new Map(model.servers).set(build, changed) }
+}
+
+/** The server may have another session by now, and its game may have reported players. */
+function isOlder(known: ServerSession | undefined, { sessionID }: GameSessionBody): boolean {
+  return known === undefined || (known.id === sessionID && known.areExpected !== false)
 }
 
 export interface Counts {

@@ -47,6 +47,12 @@ class Draft {
     this.#builds.delete(build)
   }
 
+  /** What the model had of it, or a snapshot has: it is the one that was created after a deletion, or will be replaced by it. */
+  restoreBuild(build: string): void {
+    const known = this.#model.builds.get(build)
+    if (known) this.#builds?.set(build, known)
+  }
+
   #of(build: string): Map<string, ServerRow> {
     const known = this.#copied.get(build)
     if (known) return known
@@ -69,6 +75,7 @@ class Draft {
 
 function apply(draft: Draft, event: StreamedEvent): void {
   if (event.type === 'BuildDeleted') draft.removeBuild(keyOf(event.build))
+  if (event.type === 'BuildCreated') draft.restoreBuild(keyOf(event.build))
   if (!('server' in event) || !('build' in event)) return
   const build = keyOf(event.build)
   const known = draft.get(build, keyOf(event.server))

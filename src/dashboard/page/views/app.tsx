@@ -31,6 +31,8 @@ export function App() {
   const showsHelp = useSignal(false)
   const search = useRef<HTMLInputElement>(null)
   const main = useRef<HTMLElement>(null)
+  const head = useRef<HTMLElement>(null)
+  useEffect(() => keepBelow(head.current), [])
   useEffect(() => {
     const onKey = (event: KeyboardEvent) => {
       if (event.ctrlKey || event.metaKey || event.altKey || isTyping(event.target)) return
@@ -57,7 +59,7 @@ export function App() {
       <a class="skip" href="#main" onClick={(event) => skipTo(event, main.current)}>
         Skip to content
       </a>
-      <header class="top">
+      <header class="top" ref={head}>
         <a class="brand" href={linkTo.overview}>
           <img src="dashboard/icon.svg" alt="" width="24" height="24" />
           gamekeeper
@@ -142,6 +144,16 @@ function NotLeader() {
 function titleOf({ view, ref }: Route): string {
   const place = ref.name || (view === 'overview' ? '' : view)
   return place === '' ? 'gamekeeper' : `${place} · gamekeeper`
+}
+
+/** What is scrolled into view is not behind the head of the page, which has more lines on a narrow screen. */
+function keepBelow(head: HTMLElement | null): (() => void) | undefined {
+  if (head === null) return undefined
+  const observer = new ResizeObserver(() => {
+    document.documentElement.style.scrollPaddingTop = `${head.offsetHeight + 8}px`
+  })
+  observer.observe(head)
+  return () => observer.disconnect()
 }
 
 function isTyping(target: EventTarget | null): boolean {

@@ -2,7 +2,7 @@
 import { rights } from '../data/access.js'
 import { begun } from '../changes/begun.js'
 import { fleet } from '../data/live.js'
-import type { ServerRow } from '../data/model.js'
+import type { ServerRow, ServerSession } from '../data/model.js'
 import { plural } from '../data/words.js'
 import { Action } from '../parts/action.js'
 
@@ -11,7 +11,8 @@ export function ServerActions({ row }: { readonly row: ServerRow }) {
   const session = row.state === 'Active' ? row.session : undefined
   return (
     <div class="actions">
-      {session && rights.may('endSession', row) ? <EndSession row={row} /> : null}
+      {/* The call names the session, and no namespace. */}
+      {session && rights.may('endSession') ? <EndSession row={row} /> : null}
       {rights.may('drainServer', row) ? (
         <Action
           name="Drain"
@@ -30,7 +31,7 @@ export function ServerActions({ row }: { readonly row: ServerRow }) {
         >
           <p>
             Ends the server and replaces it.{' '}
-            {session ? `Its match with ${plural(session.players.length, 'player')} will be ended.` : 'It has no match.'}
+            {session ? `Its match with ${playersOf(session)} will be ended.` : 'It has no match.'}
           </p>
         </Action>
       ) : null}
@@ -56,9 +57,12 @@ export function EndSession({
       run={() => fleet.sessions.end(session.id)}
     >
       <p>
-        Ends the match with {plural(session.players.length, session.areExpected ? 'expected player' : 'player')}: the
-        game is told, and the server is replaced after its grace period.
+        Ends the match with {playersOf(session)}: the game is told, and the server is replaced after its grace period.
       </p>
     </Action>
   )
+}
+
+function playersOf({ players, areExpected = false }: ServerSession): string {
+  return plural(players.length, areExpected ? 'expected player' : 'player')
 }

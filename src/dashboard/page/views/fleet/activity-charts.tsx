@@ -84,18 +84,19 @@ export function ActivityCharts({ of }: { readonly of: FleetActivity | undefined 
             />
           </Section>
         ))}
-        <LatestCrashes of={of?.crashes ?? []} />
+        <LatestCrashes of={of?.crashes} />
       </div>
     </section>
   )
 }
 
-function LatestCrashes({ of }: { readonly of: FleetActivity['crashes'] }) {
+function LatestCrashes({ of }: { readonly of: FleetActivity['crashes'] | undefined }) {
   return (
     <Section title="Latest crashes">
-      {of.length === 0 ? <p class="quiet">None in the last hour.</p> : null}
+      {of === undefined ? <p class="quiet">Reading…</p> : null}
+      {of?.length === 0 ? <p class="quiet">None in the last hour.</p> : null}
       <ul class="plain">
-        {of.slice(0, 3).map((crash) => (
+        {of?.slice(0, 3).map((crash) => (
           <li key={`${crash.server.namespace}/${crash.server.name}`}>
             <a href={linkTo.server(crash.server)}>{crash.server.name}</a> {causeIn(crash)} · <Ago at={crash.at} />
           </li>
