@@ -505,6 +505,31 @@ const serverData: readonly PlantedBug[] = [
   },
 ]
 
+const claims: readonly PlantedBug[] = [
+  {
+    name: 'a new leader does not know which sessions had players',
+    standsFor: 'a match that waits for its players to reconnect ends after a restart of the host',
+    seeds: 300,
+    file: 'src/engine/persistence/loader.ts',
+    from: 'entry.hadPlayers = true',
+    to: '',
+  },
+  {
+    name: 'a session lapses again once its players have left',
+    standsFor: 'a match ends while its players reconnect',
+    file: 'src/engine/instances/claims.ts',
+    from: 'if (hasPlayers) entry.hadPlayers = true',
+    to: 'entry.hadPlayers = hasPlayers',
+  },
+  {
+    name: 'the time to claim a session begins anew with each heartbeat',
+    standsFor: 'a caller who does not come keeps a server for ever',
+    file: 'src/rules/lifecycle/claims.ts',
+    from: 'if (!isOver) return claim',
+    to: 'if (!isOver) return { since: now, isDue: false }',
+  },
+]
+
 export const plantedBugs: readonly PlantedBug[] = [
   ...allocation,
   ...scaling,
@@ -513,4 +538,5 @@ export const plantedBugs: readonly PlantedBug[] = [
   ...watching,
   ...maintenance,
   ...serverData,
+  ...claims,
 ]

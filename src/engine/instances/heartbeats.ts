@@ -8,6 +8,7 @@ import { keptPlayers } from '../../rules/model/sizes.js'
 import type { EngineContext } from '../context.js'
 import type { CachedAnswers, ServerEntry } from '../state/entries.js'
 import { expectsHeartbeat } from '../state/queries.js'
+import { Claims } from './claims.js'
 
 export interface HeartbeatsDependencies {
   readonly playersChanged: (entry: ServerEntry) => void
@@ -20,6 +21,7 @@ export interface HeartbeatsDependencies {
 export class Heartbeats {
   readonly #ctx: EngineContext
   readonly #deps: HeartbeatsDependencies
+  readonly #claims: Claims
   readonly #continue: HeartbeatAnswer
   readonly #terminate: HeartbeatAnswer
 
@@ -27,6 +29,7 @@ export class Heartbeats {
     const nextHeartbeatIntervalMs = ctx.limits.heartbeatIntervalMs
     this.#ctx = ctx
     this.#deps = deps
+    this.#claims = new Claims(ctx)
     this.#continue = Object.freeze({ operation: 'Continue', nextHeartbeatIntervalMs })
     this.#terminate = Object.freeze({ operation: 'Terminate', nextHeartbeatIntervalMs })
   }
@@ -85,6 +88,8 @@ export class Heartbeats {
     entry.healthReports = afterReport(entry.healthReports, heartbeat.health)
     inventory.update(entry, transition(entry.record, this.#eventOf(entry, heartbeat), clock.now()))
     if (!isSameList(entry.players, heartbeat.players)) this.#updatePlayers(entry, keptPlayers(heartbeat.players))
+    const { session, state } = entry.record
+    if (session && state === 'Active') this.#claims.heard(entry, heartbeat.players.length > 0)
   }
 
   #updatePlayers(entry: ServerEntry, players: readonly string[]): void {

@@ -8,9 +8,11 @@ import type { Clock } from '../../contracts/clock.js'
 export class ResponsiveClock {
   readonly #clock: Pick<Clock, 'elapsed'>
   #excludedMs = 0
+  #atLastTick = 0
 
   constructor(clock: Pick<Clock, 'elapsed'>) {
     this.#clock = clock
+    this.#atLastTick = clock.elapsed()
   }
 
   /** Returns the time in ms from an arbitrary start. */
@@ -18,8 +20,17 @@ export class ResponsiveClock {
     return this.#clock.elapsed() - this.#excludedMs
   }
 
-  /** Records that the host was unresponsive for `ms`. */
-  exclude(ms: number): void {
-    this.#excludedMs += ms
+  /**
+   * The time at the last tick. While a suspension has not been noticed yet, `now` includes it, but this does not: the heartbeats that
+   * waited meanwhile may be handled before the tick.
+   */
+  get atLastTick(): number {
+    return this.#atLastTick
+  }
+
+  /** Records a tick before which the host was unresponsive for `excludedMs`. */
+  tick(excludedMs: number): void {
+    this.#excludedMs += excludedMs
+    this.#atLastTick = this.now()
   }
 }

@@ -52,7 +52,7 @@ export class Ticker {
     const now = this.#clock.elapsed()
     const lateMs = Math.max(0, now - this.#lastTick - tickMs)
     this.#lastTick = now
-    this.#responsiveClock.exclude(lateMs)
+    this.#responsiveClock.tick(lateMs)
     if (lateMs > lateTickMs) {
       timeouts.restartTimers()
       watcher.restartTimers()

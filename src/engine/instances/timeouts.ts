@@ -52,6 +52,8 @@ export class Timeouts {
         entry.agentWasAway = true
         if (entry.record.state === 'Initializing') entry.runningSince = now
       }
+      // Players may have come meanwhile.
+      for (const entry of build.buckets.active) entry.claim = undefined
       this.#lateStarts.restartTimers(build)
     }
   }

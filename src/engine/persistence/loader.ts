@@ -39,6 +39,8 @@ export class Loader {
       }
       entry.players = record.players
       entry.detailRevision = revision
+      // A server has a detail once its game has reported a player.
+      entry.hadPlayers = true
     }
   }
 

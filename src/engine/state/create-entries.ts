@@ -77,6 +77,8 @@ export function newServer(build: BuildEntry, record: Server, revision: string | 
     crashCounted: false,
     isProtected: false,
     sessionConfirmed: false,
+    claim: undefined,
+    hadPlayers: false,
     players: [],
     detailRevision: undefined,
     answers: undefined,

@@ -2,6 +2,7 @@
 import type { Instance } from '../../contracts/backend.js'
 import type { HeartbeatAnswer } from '../../rules/game/heartbeat.js'
 import type { Backoff } from '../../rules/lifecycle/backoff.js'
+import type { Claim } from '../../rules/lifecycle/claims.js'
 import type { HealthReports } from '../../rules/lifecycle/health.js'
 import type { Losses } from '../../rules/lifecycle/losses.js'
 import type { DeclaredPorts } from '../../rules/model/named-ports.js'
@@ -108,6 +109,10 @@ export interface ServerEntry {
   isProtected: boolean
   /** True once the game has reported Active to this host, which proves that it has its session. */
   sessionConfirmed: boolean
+  /** Undefined until the game has been heard with a session, and if the session cannot lapse. */
+  claim: Claim | undefined
+  /** True once the game has reported a player in its session, to this host or an earlier leader. */
+  hadPlayers: boolean
   players: readonly string[]
   /** Revision of the server's detail record. Undefined while the store has none. */
   detailRevision: string | undefined

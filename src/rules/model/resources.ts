@@ -32,6 +32,11 @@ export interface BuildSpec {
   readonly template: PodTemplateSpec
   /** What a terminating server that sends heartbeats gets first. Default: `HeartbeatFirst`. */
   readonly termination?: TerminationOrder
+  /**
+   * Ends a session if its game reports no player within this time, counted from the game's first heartbeat after the allocation. Never
+   * ends one in which the game has reported a player. An integer ≥ 1. Default: unlimited.
+   */
+  readonly claimSeconds?: number
   /** Passed to every game server through its SDK. */
   readonly buildMetadata?: Readonly<Record<string, string>>
   /** The counters of each server and what they begin with, by name. */
@@ -159,6 +164,8 @@ export const endingReasons = [
   'Silent',
   'ReportedUnhealthy',
   'SessionTooLong',
+  /** No player came to its session within the build's `claimSeconds`. */
+  'Unclaimed',
   /** Its session was ended by an operator or the host app. */
   'SessionEnded',
   /** It took too long to start, and another one was or had to be started in its place. */

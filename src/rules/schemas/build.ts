@@ -100,6 +100,11 @@ export const buildSpec = {
       description:
         'How servers are terminated. HeartbeatFirst (default): a game that sends heartbeats gets Terminate in a heartbeat answer, and its termination signal near the end of its grace period. SignalFirst: the signal is sent at once.',
     },
+    claimSeconds: {
+      ...seconds,
+      description:
+        "Ends a session if its game reports no player within this time, counted from the game's first heartbeat after the allocation. A session in which the game has reported a player does not end this way. Not for games that report no players. Default: unlimited.",
+    },
     buildMetadata: {
       type: 'object',
       keys: {

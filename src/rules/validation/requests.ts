@@ -68,7 +68,7 @@ function expanded({ run, portsToExpose = [], template = {}, ...spec }: AnySpec):
 
 function copyOf(spec: BuildSpec, template: PodTemplateSpec): BuildSpec {
   const { buildID, standingBy, max, portsToExpose, crashesToMarkUnhealthy, health, termination, buildMetadata } = spec
-  const { counters, lists } = spec
+  const { claimSeconds, counters, lists } = spec
   return {
     buildID,
     standingBy,
@@ -78,6 +78,7 @@ function copyOf(spec: BuildSpec, template: PodTemplateSpec): BuildSpec {
     ...(health && { health: limitsOf(health) }),
     template,
     ...(termination && { termination }),
+    ...(claimSeconds !== undefined && { claimSeconds }),
     ...(buildMetadata && { buildMetadata: { ...buildMetadata } }),
     ...(counters && { counters: structuredClone(counters) }),
     ...(lists && { lists: structuredClone(lists) }),

@@ -6,6 +6,7 @@ import type { FleetEvent } from '../../contracts/events.js'
 import type { Fleet } from '../../contracts/fleet.js'
 import { defaultLimits, type FleetLimits, type FleetOptions } from '../../contracts/options.js'
 import type { Heartbeat, HeartbeatAnswer } from '../../rules/game/heartbeat.js'
+import { keyOf } from '../../rules/model/resources.js'
 import { scaleBuildExternally } from './actors/external-edits.js'
 import { GarbageCollector } from './actors/garbage-collector.js'
 import { retryAfterFailover, startWorkload } from './actors/workload.js'
@@ -160,7 +161,7 @@ export class SimulationRun implements SimulationContext {
   /** Reports every store change to the invariants. Half of the watched stores have a garbage collector, like a cluster's. */
   #storeListener(watched: boolean): StoreListener {
     const { world } = this
-    const { confirmations, gracePeriods, records, serverData } = this.invariants
+    const { claims, confirmations, gracePeriods, records, serverData } = this.invariants
     const collector = watched && world.chance(0.5) ? new GarbageCollector(world, () => this) : undefined
     return {
       buildWritten: (before, after) => {
@@ -173,6 +174,8 @@ export class SimulationRun implements SimulationContext {
         records.buildRemoved(before)
         collector?.buildRemoved(before)
       },
+      detailWritten: ({ namespace, name, players }) => claims.detailWritten(keyOf({ namespace, name }), players),
+      detailRemoved: (before) => claims.detailRemoved(keyOf(before)),
       serverWritten: (before, after, late) => {
         const { name, state, health, session, ending } = after
         world.fingerprint.add(name, state, health, session?.id, ending?.reason)
@@ -202,6 +205,7 @@ export class SimulationRun implements SimulationContext {
       if (host === this.lease.leader) instance.lastHeartbeat = { by: host, at: world.elapsedMs }
     }
     if (host && answer) this.invariants.heartbeatAnswered(host, instance, answer)
+    if (host && answer && heartbeat.players.length > 0) this.invariants.claims.playersReported(host, instance)
     if (answer?.operation === 'Terminate') this.invariants.gameTerminated(instance)
     const isWaiting = heartbeat.state === 'StandingBy' && answer?.operation === 'Continue' && !answer.sessionConfig
     if (later && isWaiting && host?.fleet) this.#hold(host.fleet, instance, later)

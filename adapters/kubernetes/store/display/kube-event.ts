@@ -27,9 +27,12 @@ export function isRoutine(event: FleetEvent): boolean {
   return event.type === 'BuildCreated' || event.type === 'ServerCreated' || event.type === 'Allocated'
 }
 
-/** Whether the fleet did not decide on this end: a crash, an eviction, a lost node, an external deletion; or a session lasted too long. */
+/**
+ * Whether the fleet did not decide on this end: a crash, an eviction, a lost node, an external deletion; or a session lasted too
+ * long, or got no players.
+ */
 function isUnwanted({ crash, reason }: EventOf<'ServerEnding'>): boolean {
-  return crash || reason === 'Gone' || reason === 'SessionTooLong'
+  return crash || reason === 'Gone' || reason === 'SessionTooLong' || reason === 'Unclaimed'
 }
 
 /** Returns undefined for events that are too frequent or are already visible in the objects. */

@@ -85,6 +85,7 @@ function someChange(world: World, { name, spec }: Build): Partial<BuildSpec> {
     () => ({ portsToExpose: world.chance(0.5) ? [7777, 7777] : [7777] }),
     () => ({ health: someHealth(world) }),
     () => ({ termination: world.oneOf(terminationOrders) ?? 'HeartbeatFirst' }),
+    () => ({ claimSeconds: world.between(5, 60) }),
     () => ({ crashesToMarkUnhealthy: world.between(1, 20) }),
     () => ({ buildID: world.chance(0.5) ? buildIDOf(name) : `${buildIDOf(name)}-${world.between(2, 3)}` }),
     () => ({ buildID: buildIDOf(world.oneOf(buildNames) ?? name) }),

@@ -129,6 +129,7 @@ function update({ world }: SimulationContext, fleet: Fleet, name: string): Promi
     { template: { ...template, metadata: { labels: { version: String(world.between(1, 3)) } } } },
     { portsToExpose: world.chance(0.5) ? [7777] : [7777, 7778] },
     { health: someHealth(world) },
+    { claimSeconds: world.chance(0.8) ? world.between(5, 60) : undefined },
   ]
   const change = world.oneOf(changes) ?? {}
   world.note(`operator: updates ${name} to ${JSON.stringify(change)}`)

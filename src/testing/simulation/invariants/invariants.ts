@@ -10,6 +10,7 @@ import type { TimingAllowances } from '../timing-allowances.js'
 import type { Host } from '../world/host.js'
 import type { Lease } from '../world/lease.js'
 import type { World } from '../world/world.js'
+import { Claims } from './allocations/claims.js'
 import { Confirmations } from './allocations/confirmations.js'
 import { Counts } from './counts.js'
 import { ExternalEdits } from './external-edits.js'
@@ -44,6 +45,7 @@ export interface InvariantsOptions {
 
 export class Invariants {
   readonly sessions: Sessions
+  readonly claims: Claims
   readonly confirmations: Confirmations
   readonly waitingCallers: WaitingCallers
   readonly unheardServers: UnheardServers
@@ -71,6 +73,7 @@ export class Invariants {
     const store = () => deps().store
     const backend = () => deps().backend
     this.sessions = new Sessions(world, deps)
+    this.claims = new Claims(world, deps)
     this.confirmations = new Confirmations(world, () => ({
       backend: backend(),
       store: store(),
@@ -93,6 +96,7 @@ export class Invariants {
       store: store(),
       lease: deps().lease,
       sessions: this.sessions,
+      claims: this.claims,
       unheardServers: this.unheardServers,
       limits,
       lastSnapshot: () => this.#snapshot,
@@ -194,6 +198,7 @@ export class Invariants {
     this.#surplus.check(snapshot)
     this.externalEdits.check(snapshot)
     this.serverData.check(snapshot)
+    this.claims.check(snapshot)
   }
 
   #wasStarted(server: Ref): boolean {

@@ -20,7 +20,7 @@ interface CrashHistory {
   buildDeleted: boolean
 }
 
-export class Records implements StoreListener {
+export class Records implements Omit<StoreListener, 'detailWritten' | 'detailRemoved'> {
   /** Uids of all servers that ever had a record. */
   readonly serverUids = new Set<string>()
   /** Crash history by build uid. */

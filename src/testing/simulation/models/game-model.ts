@@ -70,6 +70,8 @@ export class GameModel {
   /** The session that the game has received. */
   session: string | undefined
   players: readonly string[] = []
+  /** True once it has had players. */
+  hadPlayers = false
   /** What the game does when it gets its termination signal. Like most SDKs' games, it may have no handler. */
   readonly #onSignal: 'dies' | 'exits' | 'ignores'
   /** What the game's heartbeats show once it has received Terminate. */
@@ -166,6 +168,7 @@ export class GameModel {
       return
     }
     if (world.faultsEnabled && world.chance(0.1)) this.players = this.session ? this.#somePlayers() : []
+    if (this.players.length > 0) this.hadPlayers = true
     const answer = this.#send((later) => this.#receive(later))
     const readable = this.#readsLate ? this.#unread : answer
     this.#unread = answer

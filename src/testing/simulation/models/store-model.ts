@@ -12,6 +12,8 @@ import { StoreWatches } from './store-watches.js'
 export interface StoreListener {
   buildWritten(before: Build | undefined, after: Build): void
   buildRemoved(before: Build): void
+  detailWritten(after: Detail): void
+  detailRemoved(before: Detail): void
   /** `late`: whether this is a call by a former leader that took effect after its term. */
   serverWritten(before: Server | undefined, after: Server, late: boolean): void
   /** `external`: whether the record was removed by something other than a host. */
@@ -107,7 +109,10 @@ export class StoreModel {
         kind: 'builds',
       }),
       servers: this.allocations.track(host, servers, (ref) => this.servers.get(keyOf(ref))?.record),
-      details: this.#collection(this.details, host, options, { written: () => {}, removed: () => {} }),
+      details: this.#collection(this.details, host, options, {
+        written: (_before, after) => listener.detailWritten(after),
+        removed: (before) => listener.detailRemoved(before),
+      }),
       ...(this.watched && { watch: (watchListener) => this.watches.open(host, watchListener) }),
       close: () => Promise.resolve(),
     }

@@ -9,6 +9,7 @@ import type { StoreModel } from '../../models/store-model.js'
 import type { Host } from '../../world/host.js'
 import type { Lease } from '../../world/lease.js'
 import type { World } from '../../world/world.js'
+import type { Claims } from '../allocations/claims.js'
 import type { Sessions } from '../allocations/sessions.js'
 import type { UnheardServers } from '../allocations/unheard-servers.js'
 import type { FleetSnapshot } from '../snapshot.js'
@@ -19,6 +20,7 @@ export interface TerminationsDependencies {
   readonly store: StoreModel
   readonly lease: Lease
   readonly sessions: Sessions
+  readonly claims: Pick<Claims, 'objectionTo'>
   readonly unheardServers: Pick<UnheardServers, 'hasHeard'>
   readonly lastSnapshot: () => FleetSnapshot | undefined
   readonly limits: Pick<FleetLimits, 'firstHeartbeatMs' | 'silenceMs' | 'lateStartMs' | 'heartbeatIntervalMs'>
@@ -85,7 +87,7 @@ export class Terminations {
 
   /** Called synchronously when a host decides to terminate a server. */
   decided(host: Host, event: EventOf<'ServerEnding'>): void {
-    const { backend, store, lease, sessions } = this.deps()
+    const { backend, claims, store, lease, sessions } = this.deps()
     if (host !== lease.leader) return
     const record = store.servers.get(keyOf(event.server))?.record
     if (!record) return
@@ -105,6 +107,11 @@ export class Terminations {
       const limits = this.#specsOf(keyOf(event.build)).map(({ health }) => (health?.endLongSessions ? health : {}))
       if (limits.some(({ sessionSeconds = Infinity }) => lastedMs >= sessionSeconds * 1000)) sessions.allowEnd(uid)
       else this.#reportUntrue(event, `it lasted ${lastedMs} ms and its build allows that`)
+    }
+    if (event.reason === 'Unclaimed') {
+      const why = claims.objectionTo(host, event, uid)
+      if (why === undefined) sessions.allowEnd(uid)
+      else this.#reportUntrue(event, why)
     }
     if (event.reason === 'Late') this.#checkLate(event, record)
     const instance = backend.instances.get(keyOf(event.server))
@@ -165,6 +172,7 @@ export class Terminations {
       case 'BuildDeleted':
       case 'Drained':
       case 'SessionTooLong':
+      case 'Unclaimed':
       case 'SessionEnded':
         return undefined
     }
