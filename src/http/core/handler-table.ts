@@ -56,20 +56,29 @@ export function handlerTable(
   return table
 }
 
-/** Counts the request towards the concurrency limit, and converts every error to a response. */
+/**
+ * Counts the request towards the concurrency limit, and converts every error to a response. Every request comes here, so it
+ * creates no function for each.
+ */
 function withErrorResponses(handle: Handler, { guard: { inFlight }, errorResponse }: RouteGroup): Handler {
-  return async (exchange) => {
+  const succeeded = (response: HttpResponse) => {
+    inFlight.leave()
+    return response
+  }
+  const failed = (error: unknown) => {
+    inFlight.leave()
+    return errorResponse(error)
+  }
+  return (exchange) => {
     try {
       inFlight.enter()
     } catch (error) {
-      return errorResponse(error)
+      return Promise.resolve(errorResponse(error))
     }
     try {
-      return await handle(exchange)
+      return handle(exchange).then(succeeded, failed)
     } catch (error) {
-      return errorResponse(error)
-    } finally {
-      inFlight.leave()
+      return Promise.resolve(failed(error))
     }
   }
 }

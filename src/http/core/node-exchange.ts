@@ -18,6 +18,14 @@ export type NodeMatcher = (
 
 /** Finds the handler for a request. Returns undefined for a path that is outside `prefix` or unknown to `find`. */
 export function nodeMatcher(find: (path: string) => Match<Handler> | undefined): NodeMatcher {
+  /** Caches the last valid header, since most clients always use the same name. */
+  let lastValid: string | undefined
+  const isValidHost = (host: string | undefined) => {
+    if (host === undefined || host === lastValid) return true
+    if (!validHost.test(host)) return false
+    lastValid = host
+    return true
+  }
   return (request, response, prefix = '') => {
     const { url = '' } = request
     const queryAt = url.indexOf('?')
@@ -29,8 +37,7 @@ export function nodeMatcher(find: (path: string) => Match<Handler> | undefined):
     }
     const found = find(path)
     if (found === undefined) return undefined
-    const { host } = request.headers
-    const route = host === undefined || validHost.test(host) ? found : invalidHost
+    const route = isValidHost(request.headers.host) ? found : invalidHost
     return new NodeExchange(request, response, route, path, queryAt < 0 ? '' : url.slice(queryAt + 1))
   }
 }
@@ -142,13 +149,18 @@ export function sendResponse(
     if (incoming.method === 'HEAD') return void outgoing.end()
     return sendStream(outgoing, stream, response.stallMs ?? defaultStallMs)
   }
-  if (body === undefined) outgoing.writeHead(status, { ...headers })
-  else if (headers === undefined) {
-    outgoing.writeHead(status, { 'Content-Type': jsonType, 'Content-Length': Buffer.byteLength(body) })
-  } else {
-    outgoing.writeHead(status, { 'Content-Type': jsonType, 'Content-Length': Buffer.byteLength(body), ...headers })
+  if (body === undefined) outgoing.writeHead(status, { ...headers }).end()
+  else {
+    const bytes = Buffer.byteLength(body)
+    outgoing.writeHead(
+      status,
+      headers === undefined
+        ? { 'Content-Type': jsonType, 'Content-Length': bytes }
+        : { 'Content-Type': jsonType, 'Content-Length': bytes, ...headers },
+    )
+    // A text with as many bytes as characters is ASCII, which Node writes faster as Latin-1.
+    outgoing.end(body, bytes === body.length ? 'latin1' : 'utf8')
   }
-  outgoing.end(body)
   discardRest(incoming)
   return undefined
 }

@@ -1,7 +1,7 @@
 /** The routes as a `node:http` listener that also works as middleware in frameworks that use Node's request and response. */
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { notFound } from './http-response.js'
-import { type NodeMatcher, pathOf, sendResponse } from './node-exchange.js'
+import { type NodeExchange, type NodeMatcher, pathOf, sendResponse } from './node-exchange.js'
 
 export type NodeHandler = (request: IncomingMessage, response: ServerResponse, next?: (error?: unknown) => void) => void
 
@@ -9,13 +9,18 @@ export type NodeHandler = (request: IncomingMessage, response: ServerResponse, n
 export function nodeHandler(match: NodeMatcher): NodeHandler {
   return (request, response, next) => {
     const matched = match(request, response)
-    if (matched !== undefined) {
-      // Handlers never reject, so only writing to the client can fail here.
-      matched
-        .respond()
-        .then((answer) => matched.send(answer))
-        .catch(() => response.destroy())
-    } else if (next !== undefined) next()
+    if (matched !== undefined) void answer(matched, response)
+    else if (next !== undefined) next()
     else void sendResponse(request, response, notFound(pathOf(request)))
+  }
+}
+
+async function answer(matched: NodeExchange, response: ServerResponse): Promise<void> {
+  try {
+    const streamed = matched.send(await matched.respond())
+    if (streamed !== undefined) await streamed
+  } catch {
+    // Handlers never reject, so only writing to the client can fail here.
+    response.destroy()
   }
 }

@@ -6,9 +6,9 @@ import type { Exchange } from './exchange.js'
  * Accepts any content type, except in requests from browsers. Throws `invalid`, or an HttpError 413 if the body is longer
  * than `maxBytes`.
  */
-export async function readJson(exchange: Exchange, maxBytes: number): Promise<unknown> {
+export function readJson(exchange: Exchange, maxBytes: number): Promise<unknown> {
   refuseForgery(exchange)
-  return parse(await exchange.body(maxBytes))
+  return exchange.body(maxBytes).then(parse)
 }
 
 function parse(bytes: Uint8Array): unknown {
