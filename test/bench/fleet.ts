@@ -29,6 +29,7 @@ export async function openFleet({ servers, wrap, store, namespace }: BenchFleetO
   const games = memoryBackend({
     portRange: { first: 10_000, last: 65_000 },
     nodes: ['north', 'east', 'south', 'west'],
+    heartbeatIntervalMs: 0,
   })
   // The games do not wait for their sessions, since what they do with one would be measured as well.
   const watch: Backend['watch'] = ({ changed, gone, resync, heartbeat }) =>
