@@ -2,7 +2,7 @@
 import type { AddressInfo } from 'node:net'
 import type { Server } from 'node:http'
 import { onTestFinished } from 'vitest'
-import { type MemoryBackend, memoryBackend } from '../../adapters/memory/index.js'
+import { type MemoryBackend, memoryBackend, type ServerScript } from '../../adapters/memory/index.js'
 import { dashboardPage } from '../../src/dashboard/index.js'
 import { serve, type ServeOptions } from '../../src/http/index.js'
 import { createFleet, type Fleet, systemClock } from '../../src/index.js'
@@ -13,8 +13,8 @@ export interface MemoryHost {
   readonly url: string
 }
 
-export async function memoryHost(options: Partial<ServeOptions> = {}): Promise<MemoryHost> {
-  const backend = memoryBackend({ clock: systemClock, heartbeatIntervalMs: 25 })
+export async function memoryHost(options: Partial<ServeOptions> = {}, script: ServerScript = {}): Promise<MemoryHost> {
+  const backend = memoryBackend({ clock: systemClock, heartbeatIntervalMs: 25, script: () => script })
   const fleet = await createFleet({ backend, logger: false })
   onTestFinished(() => fleet.close())
   const ports = { allocation: { port: 0 }, management: { port: 0 } }

@@ -7,8 +7,8 @@ import { countsOf, crashesInHour, type Model, perMinute, playersOf } from '../da
 import { linkTo } from '../data/router.js'
 import { plural } from '../data/words.js'
 import { Conditions } from '../parts/conditions.js'
-import { Notice } from '../parts/parts.js'
 import { StateBar } from '../parts/state-bar.js'
+import { FirstRun } from './first-run/first-run.js'
 import { ActivityCharts } from './fleet/activity-charts.js'
 import { HostHealth } from './fleet/host-health.js'
 
@@ -21,9 +21,8 @@ export function Overview() {
       <h1 class="hidden">Overview</h1>
       <Numbers of={model.value} />
       <HostHealth since={activity?.since} />
-      {list.length === 0 ? (
-        <FirstBuild />
-      ) : (
+      <FirstRun />
+      {list.length === 0 ? null : (
         <div class="builds">
           {list.map((build) => (
             <BuildCard key={keyOf(build.metadata)} build={build} />
@@ -86,22 +85,5 @@ function BuildCard({ build: { metadata, spec, status } }: { readonly build: Game
       </p>
       <Conditions of={conditions} />
     </article>
-  )
-}
-
-const firstBuild = `npx gamekeeper init arena     # a small project with a game of its own
-npx gamekeeper apply build.json   # a build from a file`
-
-function FirstBuild() {
-  return (
-    <Notice title="No builds yet">
-      <p>
-        A build says what to run and how many servers to keep ready. Create the first one with{' '}
-        <code>fleet.builds.apply</code> in your app, or on the command line. It appears here by itself.
-      </p>
-      <pre tabIndex={0} aria-label="Commands">
-        {firstBuild}
-      </pre>
-    </Notice>
   )
 }

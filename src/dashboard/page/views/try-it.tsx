@@ -29,10 +29,22 @@ export function TryItView() {
         </p>
       </Notice>
     )
-  return <TryIt builds={builds} />
+  return (
+    <>
+      <h1>Try it</h1>
+      <AllocateAndPrograms builds={builds} />
+    </>
+  )
 }
 
-function TryIt({ builds }: { readonly builds: readonly GameServerBuild[] }) {
+interface AllocateProps {
+  readonly builds: readonly GameServerBuild[]
+  /** The form has been sent. */
+  readonly onAsk?: () => void
+}
+
+/** A form that allocates, its answer, and the same call as programs. */
+export function AllocateAndPrograms({ builds, onAsk }: AllocateProps) {
   const chosen = useSignal('')
   const sessionID = useSignal(newSessionID())
   const players = useSignal('amie, bob')
@@ -43,53 +55,52 @@ function TryIt({ builds }: { readonly builds: readonly GameServerBuild[] }) {
     waitSeconds,
   }
   return (
-    <>
-      <h1>Try it</h1>
-      <div class="columns">
-        <Section title="Allocate a server">
-          <Attempt tried={tried} onNewSession={() => (sessionID.value = newSessionID())}>
-            <label>
-              Build
-              <select value={tried.buildID} onChange={(event) => (chosen.value = event.currentTarget.value)}>
-                {builds.map(({ metadata, spec }) => (
-                  <option key={spec.buildID} value={spec.buildID}>
-                    {metadata.name} ({spec.buildID})
-                  </option>
-                ))}
-              </select>
-            </label>
-            <label>
-              Session
-              <input type="text" value={sessionID} onInput={(event) => (sessionID.value = event.currentTarget.value)} />
-            </label>
-            <label>
-              Players, separated by commas
-              <input type="text" value={players} onInput={(event) => (players.value = event.currentTarget.value)} />
-            </label>
-          </Attempt>
-        </Section>
-        <div class="stack">
-          <Program title="curl" text={asCurl(baseUrl, tried, token.value !== '')} />
-          <Program title="TypeScript" text={asTypeScript(baseUrl, tried, token.value !== '')} />
-        </div>
+    <div class="columns">
+      <Section title="Allocate a server">
+        <Attempt tried={tried} onNewSession={() => (sessionID.value = newSessionID())} onAsk={onAsk}>
+          <label>
+            Build
+            <select value={tried.buildID} onChange={(event) => (chosen.value = event.currentTarget.value)}>
+              {builds.map(({ metadata, spec }) => (
+                <option key={spec.buildID} value={spec.buildID}>
+                  {metadata.name} ({spec.buildID})
+                </option>
+              ))}
+            </select>
+          </label>
+          <label>
+            Session
+            <input type="text" value={sessionID} onInput={(event) => (sessionID.value = event.currentTarget.value)} />
+          </label>
+          <label>
+            Players, separated by commas
+            <input type="text" value={players} onInput={(event) => (players.value = event.currentTarget.value)} />
+          </label>
+        </Attempt>
+      </Section>
+      <div class="stack">
+        <Program title="curl" text={asCurl(baseUrl, tried, token.value !== '')} />
+        <Program title="TypeScript" text={asTypeScript(baseUrl, tried, token.value !== '')} />
       </div>
-    </>
+    </div>
   )
 }
 
 interface AttemptProps {
   readonly tried: TriedAllocation
   readonly onNewSession: () => void
+  readonly onAsk: (() => void) | undefined
   /** The fields. */
   readonly children: ComponentChildren
 }
 
-function Attempt({ tried, onNewSession, children }: AttemptProps) {
+function Attempt({ tried, onNewSession, onAsk, children }: AttemptProps) {
   const isRunning = useSignal(false)
   const answer = useSignal<Allocation | undefined>(undefined)
   const failure = useSignal('')
   const submit = async (event: Event) => {
     event.preventDefault()
+    onAsk?.()
     isRunning.value = true
     answer.value = undefined
     failure.value = ''

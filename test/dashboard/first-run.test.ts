@@ -1,0 +1,79 @@
+/** A new fleet in the page: from nothing to the first build, and on to the first allocation. */
+import { expect } from 'vitest'
+import { build, buildID, sessionID, standingBy } from '../http/fleet.js'
+import { testInBrowser } from './browser.js'
+import { memoryHost } from './memory-host.js'
+import { browserOfFile, press, shows, violations } from './open-page.js'
+
+const { open } = browserOfFile()
+const limitMs = 120_000
+const panel = '.first-run'
+
+testInBrowser(
+  'an empty fleet is led to its first build and its first allocation, and no further',
+  async () => {
+    const { backend, fleet, url } = await memoryHost({}, { autoReady: false })
+    const { page, complaints } = await open(`${url}/`)
+    await shows(page, 'No builds yet')
+    expect(await page.$eval(`${panel} [aria-current=step]`, (step) => step.textContent)).toBe('Create a build')
+    expect(await violations(page)).toEqual([])
+
+    await fleet.builds.create(build({ standingBy: 1 }))
+    await shows(page, 'The first servers are starting')
+    expect(await violations(page)).toEqual([])
+    await page.waitForSelector('.bar[aria-label^="1 "]')
+    const [server] = await fleet.servers.list()
+    await page.waitForSelector('.bar[aria-label^="1 initializing"]')
+    backend.server(server?.metadata.name ?? '').ready()
+
+    await shows(page, 'Ready for the first match')
+    await shows(page, `"buildID": "${buildID}"`)
+    await shows(page, 'curl -X POST')
+    await shows(page, 'fleet.allocate(')
+    expect(await violations(page)).toEqual([])
+    await page.setViewport({ width: 380, height: 800 })
+    await page.waitForFunction(`document.documentElement.scrollWidth <= 380`)
+    expect(await violations(page)).toEqual([])
+    await press(page, 'Allocate')
+    await shows(page, 'Players connect to:')
+    await shows(page, 'The first match has a server')
+    expect((await fleet.sessions.list()).map((session) => session.initialPlayers)).toEqual([['amie', 'bob']])
+    expect(await violations(page)).toEqual([])
+    await press(page, 'Done')
+    await page.waitForFunction(`document.querySelector('${panel}') === null`)
+    await page.reload()
+    await shows(page, '1 active')
+    expect(await page.$(panel)).toBeNull()
+    expect(complaints).toEqual([])
+  },
+  limitMs,
+)
+
+testInBrowser(
+  'the first allocation is not offered after one from elsewhere, nor to a reader who has hidden it or may not allocate',
+  async () => {
+    const readOnly = { isOn: false }
+    const { fleet, url } = await memoryHost({ authorize: (_, { role }) => !readOnly.isOn || role === 'read' })
+    await fleet.builds.create(build())
+    await standingBy(fleet, 2)
+    const { page } = await open(`${url}/`)
+    await shows(page, 'Ready for the first match')
+    readOnly.isOn = true
+    await page.reload()
+    await shows(page, '2 standing by')
+    await page.waitForFunction(`document.querySelector('${panel}') === null`)
+    readOnly.isOn = false
+    await page.reload()
+    await press(page, 'Hide')
+    await page.waitForFunction(`document.querySelector('${panel}') === null`)
+    await page.reload()
+    await shows(page, '2 standing by')
+    expect(await page.$(panel)).toBeNull()
+
+    const { page: other } = await open(`${url}/`)
+    await shows(other, 'Ready for the first match')
+    await fleet.allocate({ buildID, sessionID, initialPlayers: [] }, { confirm: true })
+    await other.waitForFunction(`document.querySelector('${panel}') === null`)
+  },
+  limitMs,
+)
