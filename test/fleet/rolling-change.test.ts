@@ -348,6 +348,21 @@ describe('a rolling update', () => {
     await s.clock.until(() => imagesOf(s).one === 0 && imagesOf(s).two === 4)
   })
 
+  it('gives up one server for its port, also when the host restarts before the server has gone', async () => {
+    const s = stage({
+      memory: { portRange: { first: 10_000, last: 10_003 }, script: () => ({ ignoresTerminate: true }) },
+    })
+    const fleet = await begun(s, { standingBy: 4, max: 8 })
+    await fleet.builds.update('arena', { template: template('two') })
+    await s.clock.until(() => s.eventsOf('ServerEnding').length === 1)
+    s.crash()
+    const successor = await s.open()
+    await s.clock.advance(10_000)
+    expect(await statusOf(successor)).toMatchObject({ currentStandingBy: 3 })
+    await s.clock.advance(600_000)
+    expect(imagesOf(s)).toEqual({ one: 0, two: 4 })
+  })
+
   it.each([
     ['another buildID', { buildID: 'other' }, 'spec.buildID'],
     ['an unknown field', { image: 'x' }, 'spec.image'],

@@ -72,6 +72,8 @@ export class Loader {
       if (needsBackoff(record) && isCurrent(entry)) {
         entry.build.crashedTemplate = entry.build.templateHash
       }
+      // The leader before this one had its port freed. If this one did not count that, it would give up another server.
+      if (givesUpPort(record)) entry.build.freedPorts++
     } else if (entry.build.deleted) {
       const event = { type: 'end' as const, reason: 'BuildDeleted' as const, message: 'its build was deleted' }
       inventory.update(entry, transition(record, event, clock.now()))
@@ -100,6 +102,11 @@ export class Loader {
     this.#deletedBuilds.set(server.buildUid, deleted)
     return deleted
   }
+}
+
+/** Whether a rolling update ended this server, which was running, for the port of a new one. */
+function givesUpPort({ ending, ports = [] }: Server): boolean {
+  return ports.length > 0 && (ending?.reason === 'Replaced' || ending?.reason === 'Late')
 }
 
 /** Returns the time at which the server entered its current state. */

@@ -91,9 +91,11 @@ export function planRollout(input: RolloutInput): RolloutPlan {
   const overMax = -laterRoom
   const otherwise = Math.min(old, Math.max(0, notNeeded, toMakeRoom, overMax))
   // Counts freed ports together with the servers that have taken one and are starting, so that no more than one batch of old
-  // servers is given up if the new ones never become ready or another build takes the ports.
+  // servers is given up if the new ones never become ready or another build takes the ports. While none may be created, the
+  // build may lack servers already, so no more are given up.
   const unusedPorts = input.freedPorts + starting - input.withoutPort
-  const forPorts = Math.max(0, Math.min(input.withoutPort - overdue, batch - unusedPorts) - otherwise)
+  const possiblePorts = input.mayCreate ? Math.min(input.withoutPort - overdue, batch - unusedPorts) : 0
+  const forPorts = Math.max(0, possiblePorts - otherwise)
   const replaced = Math.min(old, otherwise + forPorts)
   const excess = Math.min(updated, Math.max(0, updated - wanted, overMax - replaced))
 

@@ -105,6 +105,11 @@ describe('planRollout', () => {
       { replace: 2, portsToFree: 1 },
     ],
     [
+      'frees no ports while no server may be created',
+      { current: { ...none, pending: 2 }, withoutPort: 2, mayCreate: false },
+      {},
+    ],
+    [
       'frees no further port until a new server has taken each freed one',
       { current: { ...none, pending: 2 }, withoutPort: 2, outdated: { ...none, standingBy: 6 }, freedPorts: 2 },
       {},

@@ -87,8 +87,9 @@ export class Records implements Omit<StoreListener, 'detailWritten' | 'detailRem
     const { world } = this
     if (before.uid !== after.uid) world.violate(`${after.name} was overwritten by another server`)
     // A record may lose its session in two cases: the server terminates and the session's write was never acknowledged, or
-    // the session was allocated to another server before the leader noticed the late write.
-    const dropped = !after.session && (after.state === 'Terminating' || this.#hasOtherServer(before))
+    // the session was allocated to another server before the leader noticed the late write. In the second case, the same
+    // write may already give the server another session.
+    const dropped = (!after.session && after.state === 'Terminating') || this.#hasOtherServer(before)
     if (before.session && before.session.id !== after.session?.id && !dropped) {
       world.violate(
         `${after.name} lost its session ${before.session.id} in the store; it has ${after.session?.id ?? 'none'} now`,
