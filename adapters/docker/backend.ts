@@ -178,7 +178,7 @@ export class DockerBackend implements Backend {
     const node = this.#options.node ?? String(info['Name'])
     const engine = { node, logDriver: String(info['LoggingDriver']) }
     const creations = this.#creations
-    const containers = new Containers({ api: this.#api, fleet, node, creations, listeners, logger })
+    const containers = new Containers({ api: this.#api, fleet, node, creations, listeners, clock, logger })
     await containers.readEngineStart()
     await containers.list({})
     this.#lifecycle.throwIfClosed()

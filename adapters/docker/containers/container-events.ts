@@ -10,8 +10,8 @@ import { jsonLinesOf } from '../engine/streams.js'
 export interface ContainerEvent {
   readonly id: string
   readonly identity: Identity
-  /** `destroy` means that the container was removed. */
-  readonly action: 'start' | 'changed' | 'destroy'
+  /** `oom` means that one of its processes was killed for using too much memory, `destroy` that it was removed. */
+  readonly action: 'start' | 'changed' | 'oom' | 'destroy'
 }
 
 export interface ContainerEventsDependencies {
@@ -25,7 +25,7 @@ export interface ContainerEventsDependencies {
   readonly onConnect: () => void
 }
 
-const changeActions: ReadonlySet<string> = new Set(['die', 'pause', 'unpause', 'oom', 'restart'])
+const changeActions: ReadonlySet<string> = new Set(['die', 'pause', 'unpause', 'restart'])
 const backoffInitialMs = 100
 const backoffMaxMs = 5_000
 
@@ -91,7 +91,7 @@ export class ContainerEvents {
     const { ID: id, Attributes: labels } = actor
     const identity = identityOf(this.#deps.fleet, labels)
     if (typeof id !== 'string' || typeof action !== 'string' || !identity) return
-    if (action === 'destroy' || action === 'start') this.#deps.onEvent({ id, identity, action })
+    if (action === 'destroy' || action === 'start' || action === 'oom') this.#deps.onEvent({ id, identity, action })
     else if (changeActions.has(action)) this.#deps.onEvent({ id, identity, action: 'changed' })
   }
 

@@ -1,6 +1,7 @@
 /** Lists, finds and follows the containers of one fleet. Removes only containers that were created but never started. */
 import type { Instance } from '../../../src/contracts/backend.js'
 import type { CallOptions } from '../../../src/contracts/call-options.js'
+import type { Clock } from '../../../src/contracts/clock.js'
 import type { Logger } from '../../../src/contracts/logger.js'
 import { keyOf, type Ref } from '../../../src/rules/model/resources.js'
 import { isObject } from '../../../src/rules/validation/problem.js'
@@ -30,8 +31,12 @@ export interface ContainersDependencies {
   readonly node: string
   readonly creations: Pick<Creations<Creation>, 'has' | 'settled'>
   readonly listeners: Listeners
+  readonly clock: Clock
   readonly logger: Logger
 }
+
+/** How long an exit is held back for the event that explains it. */
+const explanationMs = 500
 
 export class Containers {
   readonly #deps: ContainersDependencies
@@ -41,6 +46,13 @@ export class Containers {
    * listed.
    */
   #exited = new Map<string, Instance>()
+  /**
+   * Ids of containers with an `oom` event. The engine learns of the kill and of the exit from two sources. If it hears of the exit
+   * first, its description of the container never shows the kill.
+   */
+  readonly #outOfMemory = new Set<string>()
+  /** Exits that wait for an `oom` event, by container id. */
+  readonly #unexplained = new Map<string, () => void>()
   /** In ms of the engine's wall clock; NaN if unknown. */
   #engineStartedAt = NaN
 
@@ -108,15 +120,18 @@ export class Containers {
       }),
     )
     this.#exited = exited
+    const ids = new Set(listed.map(({ id }) => id))
+    for (const id of this.#outOfMemory) if (!ids.has(id)) this.#outOfMemory.delete(id)
     return instances.filter((instance) => instance !== undefined)
   }
 
   async instanceOf(container: Container, signal?: AbortSignal): Promise<Instance> {
-    const { status, exitCode, error, id, finishedAt, outOfMemory } = container
+    const { status, exitCode, error, id, finishedAt } = container
+    const outOfMemory = container.outOfMemory || this.#outOfMemory.has(id)
     // The engine may have restarted since its start time was last read.
     if (hasEnded(container)) await this.readEngineStart(signal)
     const isUnexplained = status === 'exited' && [126, 127].includes(exitCode) && error === ''
-    return instanceOf(container, this.#deps.node, {
+    return instanceOf({ ...container, outOfMemory }, this.#deps.node, {
       lastLogLine: isUnexplained ? await this.#lastLogLine(id) : '',
       endedWithEngine: finishedAt < this.#engineStartedAt && !outOfMemory,
     })
@@ -134,6 +149,7 @@ export class Containers {
   async #follow({ id, identity, action }: ContainerEvent): Promise<void> {
     const { listeners, creations } = this.#deps
     const { ref, uid } = identity
+    if (action === 'oom') this.#killedForMemory(id)
     // The creation itself notifies the listeners after the start.
     if (action === 'start' && creations.has(keyOf(ref))) return
     await creations.settled(keyOf(ref))
@@ -146,8 +162,27 @@ export class Containers {
     }
     const container = await this.inspect(id)
     if (!container || container.status === 'removing' || !this.#cache.isCurrent(id, ref)) return
+    if (mayBeOutOfMemory(container)) await this.#explained(id)
     const instance = await this.instanceOf(container)
     listeners.notifyAll((listener) => listener.changed(instance))
+  }
+
+  #killedForMemory(id: string): void {
+    this.#outOfMemory.add(id)
+    this.#unexplained.get(id)?.()
+    for (const key of this.#exited.keys()) if (key.startsWith(`${id} `)) this.#exited.delete(key)
+  }
+
+  /** Resolves when the `oom` event of the container has come, or after a moment. */
+  async #explained(id: string): Promise<void> {
+    if (this.#outOfMemory.has(id)) return
+    let cancel = () => {}
+    await new Promise<void>((resolve) => {
+      this.#unexplained.set(id, resolve)
+      cancel = this.#deps.clock.after(explanationMs, resolve)
+    })
+    cancel()
+    this.#unexplained.delete(id)
   }
 
   /**
@@ -189,4 +224,10 @@ export class Containers {
     }
     return last
   }
+}
+
+/** Whether a container with a memory limit was killed, and the engine does not say why. */
+function mayBeOutOfMemory(container: Container): boolean {
+  const { exitCode, memoryLimit, outOfMemory, error } = container
+  return hasEnded(container) && exitCode === 137 && memoryLimit > 0 && !outOfMemory && error === ''
 }

@@ -1,12 +1,13 @@
 /** Rare engine responses, from a fake client. */
 import { Readable } from 'node:stream'
-import { afterEach, expect, it } from 'vitest'
+import { afterEach, expect, it, vi } from 'vitest'
 import { endpointOf } from '../../../adapters/docker/engine/client.js'
 import { Containers } from '../../../adapters/docker/containers/containers.js'
 import { EngineApi } from '../../../adapters/docker/engine/engine-api.js'
 import { dockerBackend, type DockerBackendOptions } from '../../../adapters/docker/index.js'
 import { containerLogs } from '../../../adapters/docker/containers/logs.js'
-import { systemClock } from '../../../src/contracts/clock.js'
+import type { Instance } from '../../../src/contracts/backend.js'
+import { type Clock, systemClock } from '../../../src/contracts/clock.js'
 import { silentLogger } from '../../../src/contracts/logger.js'
 import { Creations } from '../../../adapters/shared/creations.js'
 import { Listeners } from '../../../adapters/shared/listeners.js'
@@ -76,7 +77,7 @@ it('a container that stopped with its engine counts as interrupted, even before 
   })
   const listeners = new Listeners('docker', silentLogger)
   const containers = new Containers({
-    ...{ api, fleet: 'f', node: 'box', listeners, logger: silentLogger },
+    ...{ api, fleet: 'f', node: 'box', listeners, clock: systemClock, logger: silentLogger },
     creations: new Creations(listeners),
   })
   await containers.readEngineStart()
@@ -85,6 +86,51 @@ it('a container that stopped with its engine counts as interrupted, even before 
   startedAt = '2026-02-01T00:00:05Z'
   const lost = { phase: 'exited', interrupted: true, reason: 'the Docker engine went down' }
   expect(await containers.list({})).toMatchObject([lost])
+})
+
+it.each([
+  ['comes after its exit', true, 'it was killed for using more memory than its limit of 64 MiB'],
+  ['does not come', false, undefined],
+])('a container whose out-of-memory event %s is reported once, with what is known', async (_, comes, reason) => {
+  const api = apiOf(({ path }) => {
+    if (path === '/networks/bridge') return { Created: '2026-01-01T00:00:00Z' }
+    if (path === '/containers/json') return [{ Id: id, Labels: labels, State: 'exited', Status: 'Exited (137) 1s ago' }]
+    const state = { Status: 'exited', ExitCode: 137, OOMKilled: false, FinishedAt: '2026-02-01T00:00:00Z', Error: '' }
+    return { Id: id, Config: { Labels: labels }, State: state, HostConfig: { Memory: 64 * 2 ** 20 } }
+  })
+  const listeners = new Listeners('docker', silentLogger)
+  const changed: Instance[] = []
+  listeners.add({
+    changed: (instance) => changed.push(instance),
+    ...{ gone: () => {}, resync: () => {} },
+    heartbeat: () => ({ operation: 'Continue', nextHeartbeatIntervalMs: 1_000 }),
+  })
+  let giveUp: (() => void) | undefined
+  const clock: Clock = {
+    ...systemClock,
+    after(_ms, callback) {
+      giveUp = callback
+      return () => {}
+    },
+  }
+  const containers = new Containers({
+    ...{ api, fleet: 'f', node: 'box', listeners, clock, logger: silentLogger },
+    creations: new Creations(listeners),
+  })
+  const [seen] = await containers.list({})
+  expect(seen).toMatchObject({ phase: 'exited', exitCode: 137 })
+  expect(seen).not.toHaveProperty('reason')
+  const container = await containers.inspect(id)
+  if (!container) throw new Error('the container is not there')
+  const event = { id, identity: container.identity }
+  containers.onEvent({ ...event, action: 'changed' })
+  await vi.waitFor(() => expect(giveUp).toBeDefined(), { timeout: 30_000 })
+  expect(changed).toEqual([])
+  if (comes) containers.onEvent({ ...event, action: 'oom' })
+  else giveUp?.()
+  await vi.waitFor(() => expect(changed.length).toBeGreaterThan(0), { timeout: 30_000 })
+  expect(changed[0]?.reason).toBe(reason)
+  expect((await containers.list({}))[0]?.reason).toBe(reason)
 })
 
 it('an error response without a message is reported with its status and the engine’s endpoint', async () => {
