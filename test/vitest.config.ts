@@ -14,7 +14,13 @@ const here = {
     ],
   },
 }
-const common = { pool: 'forks', testTimeout: 20_000, hookTimeout: 60_000 } as const
+/** Generous, because a slow machine is no failure: what hangs is reported late, but reported. */
+const common = {
+  pool: 'forks',
+  testTimeout: 90_000,
+  hookTimeout: 120_000,
+  expect: { poll: { timeout: 60_000 } },
+} as const
 /** The rules, and the engine on a virtual clock. They share nothing but modules, so one process runs many of these files. */
 const logic = ['contracts', 'engine', 'fleet', 'metrics', 'rules', 'util'].map((part) => `test/${part}/**/*.test.ts`)
 /** They start dozens of processes: one file at a time, after all others. */

@@ -22,7 +22,7 @@ describe('the memory backend', () => {
   let opened: MemoryBackend | undefined
   const cases = backendConformance({
     graceMs: 200,
-    programSignalled: ({ ref }) => vi.waitFor(() => expect(opened?.server(ref).isSignalled).toBe(true), 10_000),
+    programSignalled: ({ ref }) => vi.waitFor(() => expect(opened?.server(ref).isSignalled).toBe(true), 60_000),
     template: (program) => ({ metadata: { program }, spec: { containers: [{ name: 'game' }] } }),
     async open({ publicPorts = 100 }) {
       const backend = memoryBackend({
@@ -60,9 +60,9 @@ describe('the process backend', () => {
   const cases = backendConformance({
     graceMs: 500,
     template: (program) => ({ spec: { containers: [{ name: 'game', command: commands[program] }] } }),
-    programUp: ({ ref }) => vi.waitFor(() => expect(existsSync(join(markers, ref.name))).toBe(true), 10_000),
+    programUp: ({ ref }) => vi.waitFor(() => expect(existsSync(join(markers, ref.name))).toBe(true), 60_000),
     programSignalled: ({ ref }) =>
-      vi.waitFor(() => expect(existsSync(join(markers, `${ref.name}.signalled`))).toBe(true), 10_000),
+      vi.waitFor(() => expect(existsSync(join(markers, `${ref.name}.signalled`))).toBe(true), 60_000),
     async open({ publicPorts = 100 }) {
       const directory = await mkdtemp(join(tmpdir(), 'gamekeeper-conformance-'))
       const portRange = await freeRange(publicPorts)

@@ -200,8 +200,8 @@ export async function startAgainst(agent: { readonly endpoint: string }, options
 export function until(condition: () => boolean | undefined): Promise<void> {
   return vi.waitFor(
     () => {
-      if (condition() !== true) throw new Error(`still not so after 15 s: ${condition.toString()}`)
+      if (condition() !== true) throw new Error(`still not so after 60 s: ${condition.toString()}`)
     },
-    { timeout: 15_000, interval: 5 },
+    { timeout: 60_000, interval: 5 },
   )
 }

@@ -44,7 +44,7 @@ async function scene(script: string): Promise<Scene> {
         const [pid = '', args = '', end] = (await readFile(invocationFile, 'utf8')).split('\n')
         if (end === undefined) throw new Error('docker has not been called')
         return { args, pid: Number(pid) }
-      }, 10_000),
+      }, 60_000),
     make: (signal = new AbortController().signal, imageTimeoutMs = 60_000) =>
       ensureSample({ fleet, backend: 'docker', log, signal, imageTimeoutMs }),
   }
@@ -152,5 +152,5 @@ it('a server without the dockerode package says in one line what to install', { 
 async function untilGone(pid: number): Promise<void> {
   await vi.waitFor(() => {
     expect(() => process.kill(-pid, 0)).toThrow('ESRCH')
-  }, 10_000)
+  }, 60_000)
 }

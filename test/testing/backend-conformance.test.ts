@@ -15,7 +15,7 @@ function suiteOver(breakIt: (backend: Backend) => Partial<Backend>): readonly Co
   return backendConformance({
     timeoutMs: 2_000,
     graceMs: 100,
-    programSignalled: ({ ref }) => vi.waitFor(() => expect(opened?.server(ref).isSignalled).toBe(true)),
+    programSignalled: ({ ref }) => vi.waitFor(() => expect(opened?.server(ref).isSignalled).toBe(true), 60_000),
     template: (program) => ({ program }),
     async open({ publicPorts = 50 }) {
       const good = memoryBackend({

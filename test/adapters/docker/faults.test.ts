@@ -77,7 +77,7 @@ describeOnEngine('an engine that hangs', () => {
     const created = backend.create(spec)
     // The engine has received the call; its response is lost.
     await vi.waitFor(() => expect(between.requests().join()).toContain('/containers/create'), {
-      timeout: 5_000,
+      timeout: 60_000,
       interval: 1,
     })
     between.mode = 'stall'

@@ -7,7 +7,7 @@ import { memoryBackend, type MemoryBackend, type MemoryBackendOptions } from 'ga
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { root } from '../../package/sources.js'
 
-const patient = { timeout: 20_000 }
+const patient = { timeout: 60_000 }
 const spec = { buildID: 'arena-1', standingBy: 1, max: 2, run: { ports: [{ name: 'game', port: 7777 }] } }
 
 async function opened(options: MemoryBackendOptions) {

@@ -143,7 +143,7 @@ test('a log can be read completely, from its last lines, or followed until its g
   ])
   await backend.create(spec)
   const read = (options: LogsOptions) => linesOf(backend, spec, options)
-  await vi.waitFor(async () => expect(await read({})).toEqual(['one', 'two']), 10_000)
+  await vi.waitFor(async () => expect(await read({})).toEqual(['one', 'two']), 60_000)
   expect(await read({ tail: 1 })).toEqual(['two'])
   expect(await read({ tail: 0 })).toEqual([])
   const stop = new AbortController()

@@ -21,7 +21,7 @@ let current = ''
 let nextPort = 23_000
 const fileOf = ({ name }: { readonly name: string }, file: string) =>
   join(current, 'instances', `default.${name}`, 'home', file)
-const appears = (path: string) => vi.waitFor(() => expect(existsSync(path)).toBe(true), 10_000)
+const appears = (path: string) => vi.waitFor(() => expect(existsSync(path)).toBe(true), 60_000)
 
 const cases = backendConformance({
   graceMs: 500,
