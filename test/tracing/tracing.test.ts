@@ -122,7 +122,10 @@ describe('a traced fleet', () => {
     const tracerProvider = new NodeTracerProvider({ spanProcessors: [new SimpleSpanProcessor(own)] })
     const other = tracedFleet(await createFleet({ backend: memoryBackend() }), { tracerProvider })
     await expect(other.allocate(request)).rejects.toThrow('arena-1')
-    await vi.waitFor(() => expect(own.getFinishedSpans().map(({ name }) => name)).toEqual(['gamekeeper.allocate']), 60_000)
+    await vi.waitFor(
+      () => expect(own.getFinishedSpans().map(({ name }) => name)).toEqual(['gamekeeper.allocate']),
+      60_000,
+    )
     expect(named('allocate')).toEqual([])
     await other.close()
   })
