@@ -1,7 +1,7 @@
 /**
  * Labels pods as active, so that node autoscalers and PodDisruptionBudgets protect them from eviction. The labels are written in
- * the background, so that they do not slow down allocations: in a pause between allocations, a few at a time, but at the latest
- * `maxDelayMs` after they were requested.
+ * the background, so that they do not slow down allocations: in a pause between allocations, a few at a time. Those that have waited
+ * for `maxDelayMs` are written without a pause.
  */
 import type { Clock } from '../../../src/contracts/clock.js'
 import { FleetError } from '../../../src/contracts/errors.js'

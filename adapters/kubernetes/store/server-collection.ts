@@ -19,6 +19,7 @@ interface CachedServer {
   /** The record's uid. */
   readonly uid: string | undefined
   readonly owner: OwnerReference | undefined
+  readonly sessionID: string | undefined
   readonly revision: number
 }
 
@@ -55,7 +56,8 @@ export class ServerCollection extends CustomCollection<Server> {
   async update(record: Server, revision: string, options?: CallOptions): Promise<string> {
     const basedOn = this.checkedRevision(revision, record)
     // Only allocations get priority, because players are waiting for them.
-    const priority = record.state === 'Active'
+    const { session } = record
+    const priority = session !== undefined && this.#cached.get(keyOf(record))?.sessionID !== session.id
     return this.putStatus(record, basedOn, serverStatus(record, basedOn), { ...options, priority })
   }
 
@@ -82,6 +84,7 @@ export class ServerCollection extends CustomCollection<Server> {
     if (cached && cached.revision >= revision) return
     const isSame = cached?.owner?.uid === object.metadata.uid
     const owner = isSame ? cached?.owner : ownerReferenceTo(this.#resources.servers, object)
-    this.#cached.set(key, { uid: textAt(fieldsAt(object, 'spec'), 'uid'), owner, revision })
+    const uid = textAt(fieldsAt(object, 'spec'), 'uid')
+    this.#cached.set(key, { uid, owner, sessionID: textAt(fieldsAt(object, 'status'), 'sessionID'), revision })
   }
 }

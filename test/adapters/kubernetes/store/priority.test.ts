@@ -1,0 +1,34 @@
+/** Which writes of servers go ahead of others: those that players wait for. */
+import { expect, it } from 'vitest'
+import { fleetResources } from '../../../../adapters/kubernetes/store/objects/custom-resources.js'
+import { ServerCollection } from '../../../../adapters/kubernetes/store/server-collection.js'
+import { minimalServer } from '../../../../src/testing/records.js'
+
+it('an allocation has priority, and a later write of the same server has none', async () => {
+  const writes: unknown[] = []
+  let revision = 7
+  const api = {
+    async object({ priority, body }: { readonly priority?: boolean; readonly body: { readonly metadata: object } }) {
+      writes.push(priority)
+      return { ...body, metadata: { ...body.metadata, resourceVersion: String(++revision) } }
+    },
+  }
+  const encryption = { encrypt: (token: string) => token, decrypt: (token: string) => ({ token }) }
+  const collection = new ServerCollection(
+    // @ts-expect-error Only what a write needs.
+    { api, namespaces: undefined, throwIfClosed: () => {} },
+    fleetResources(),
+    encryption,
+    { ownerByUid: () => undefined },
+  )
+  const idle = { ...minimalServer({ namespace: 'games', name: 'arena-1' }), state: 'StandingBy' as const }
+  const active = { ...idle, state: 'Active' as const, session: { id: 'match', initialPlayers: [] } }
+  let now = await collection.update(idle, '7')
+  now = await collection.update(active, now)
+  now = await collection.update(
+    { ...active, data: { labels: { map: 'desert' }, annotations: {}, counters: {}, lists: {} } },
+    now,
+  )
+  await collection.update({ ...active, state: 'Terminating' }, now)
+  expect(writes).toEqual([false, true, false, false])
+})
