@@ -46,7 +46,6 @@ import { Activity } from './reporting/activity.js'
 import { Conditions } from './reporting/conditions.js'
 import { EventReporter } from './reporting/event-reporter.js'
 import { StartFailures } from './reporting/start-failures.js'
-import { buildStats } from './reporting/stats.js'
 import { StatusPublisher } from './reporting/status-publisher.js'
 import { ServerAdoption } from './server-adoption.js'
 import type { BuildEntry } from './state/entries.js'
@@ -98,7 +97,7 @@ export function wireEngine(engineDeps: EngineDependencies, state: EngineState) {
   })
   const details = new DetailWriter(ctx)
   const loader = new Loader(ctx)
-  const activity = new Activity(clock, () => buildStats(inventory, (build) => waitQueue.waiting(build)))
+  const activity = new Activity(clock, inventory, (build) => waitQueue.waiting(build))
   const events = new EventReporter(ctx, activity)
   const conditions = new Conditions(ctx, builds)
   const startFailures = new StartFailures(ctx, events, conditions)

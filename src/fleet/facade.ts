@@ -161,7 +161,7 @@ function activityOf(term: LeaderTerm, view: ResourceView, options: CallOptions &
   throwIfAborted(options.signal)
   const { activity } = term.engine()
   if (options.build === undefined) return activity.read()
-  return activity.read(view.findBuild(options.build).ref)
+  return activity.read(view.findBuild(options.build))
 }
 
 function explain(term: LeaderTerm, view: ResourceView, like: RefLike, { signal }: CallOptions): ServerHistory {

@@ -7,7 +7,7 @@ import type { Allocation } from '../../contracts/sessions.js'
 import type { AllocationRequest, Session } from '../../rules/model/resources.js'
 import { sessionKey } from '../../rules/model/session-ids.js'
 import { isHeartbeatOverdue, pickServer, pickSoonest } from '../../rules/planning/allocation.js'
-import { type EngineContext, serverEvent } from '../context.js'
+import type { EngineContext } from '../context.js'
 import { LostServer, type ServerWriter } from '../persistence/server-writer.js'
 import type { Activity } from '../reporting/activity.js'
 import type { BuildEntry, ServerEntry } from '../state/entries.js'
@@ -57,13 +57,13 @@ export class Allocator {
 
   #allocate(request: AllocationRequest, options: AllocateOptions): Promise<Allocation> {
     const key = sessionKey(request.sessionID)
-    const held = this.#ctx.inventory.serverBySession(key)
+    const held = this.#ctx.inventory.serverBySessionKey(key)
     if (held?.record.session) return Promise.resolve(this.#answerKnown(held, request))
     const first = this.#calls.get(key)
     if (first) return this.#join(first, request, options)
     const call = newCall(request.buildID, ++this.#lastTicket, options.confirmMs !== undefined)
     this.#calls.set(key, call)
-    return (call.result = this.#run(key, call, request, options))
+    return (call.result = this.#run(key, held, call, request, options))
   }
 
   /**
@@ -97,6 +97,7 @@ export class Allocator {
 
   async #run(
     key: string,
+    known: ServerEntry | undefined,
     call: CallInProgress,
     request: AllocationRequest,
     options: AllocateOptions,
@@ -107,11 +108,10 @@ export class Allocator {
     const session = sessionOf(request)
     const since = clock.elapsed()
     try {
-      for (;;) {
+      for (let held = known; ; held = inventory.serverBySessionKey(key)) {
         throwIfAborted(signal)
         const stopError = this.#ctx.stopError()
         if (stopError) throw stopError
-        const held = inventory.serverBySession(key)
         if (held?.uncertain) {
           await this.#resolveUncertain(held)
           continue
@@ -208,7 +208,7 @@ export class Allocator {
 
   #reserve(entry: ServerEntry, session: Session): void {
     this.#ctx.inventory.reserve(entry, session)
-    this.#deps.retryGrace.remove(entry.build, sessionKey(session.id))
+    this.#deps.retryGrace.remove(entry.build, session.id)
     this.#ctx.enqueue(entry.build)
   }
 
@@ -267,10 +267,11 @@ export class Allocator {
 
   #reportAllocated(entry: ServerEntry, session: Session, since: number): void {
     const { clock, emitter } = this.#ctx
+    const { build, ref: server } = entry
     const waitedMs = Math.round(clock.elapsed() - since)
-    const { at, build, server, message } = serverEvent(this.#ctx, entry, '')
-    this.#deps.activity.allocated(build, waitedMs)
-    emitter.emit({ type: 'Allocated', at, build, server, message, sessionID: session.id, waitedMs })
+    const at = clock.now()
+    this.#deps.activity.allocated(build, at, waitedMs)
+    emitter.emit({ type: 'Allocated', at, build: build.ref, server, message: '', sessionID: session.id, waitedMs })
   }
 }
 

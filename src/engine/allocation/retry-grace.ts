@@ -3,6 +3,7 @@
  * started for it is not scaled down before it retries.
  */
 import type { Clock } from '../../contracts/clock.js'
+import { sessionKey } from '../../rules/model/session-ids.js'
 import type { BuildEntry } from '../state/entries.js'
 
 /** `Retry-After` is 1 s; the remaining 2 s are for the retry to arrive. */
@@ -37,7 +38,9 @@ export class RetryGrace {
   }
 
   /** Stops counting a caller that has retried or has a server. */
-  remove(build: BuildEntry, session: string): void {
+  remove(build: BuildEntry, sessionID: string): void {
+    if (this.#total === 0) return
+    const session = sessionKey(sessionID)
     const callers = this.#builds.get(build)
     const cancel = callers?.get(session)
     if (!callers || !cancel) return

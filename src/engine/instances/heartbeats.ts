@@ -95,8 +95,7 @@ export class Heartbeats {
   #updatePlayers(entry: ServerEntry, players: readonly string[]): void {
     // Of a list that is too long, the same players may be kept as before.
     if (isSameList(entry.players, players)) return
-    this.#ctx.inventory.players.changed(entry, entry.players, players)
-    entry.players = players
+    this.#ctx.inventory.setPlayers(entry, players)
     this.#deps.playersChanged(entry)
   }
 

@@ -37,7 +37,7 @@ export class Loader {
         await store.details.delete(record, revision)
         continue
       }
-      entry.players = record.players
+      inventory.setPlayers(entry, record.players)
       entry.detailRevision = revision
       // A server has a detail once its game has reported a player.
       entry.hadPlayers = true

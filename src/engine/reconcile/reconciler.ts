@@ -115,6 +115,7 @@ export class Reconciler {
 
   /** Sets or clears the condition `Disappearing`. Returns the time in ms after which to check again. */
   #reviewLosses(build: BuildEntry): number | undefined {
+    if (build.lossMessage === undefined && !hasCondition(build.record, 'Disappearing')) return undefined
     const now = this.#ctx.clock.elapsed()
     const limitsMs = backoffLimits(this.#ctx)
     if (isOver(build.backoff, now, limitsMs)) build.lossMessage = undefined

@@ -287,8 +287,8 @@ function outdatedIn({ buckets }: BuildEntry): number {
 }
 
 /** Returns the shortest positive wait, or undefined if there is none. */
-function earliest(...waitsMs: readonly number[]): number | undefined {
-  const ms = Math.min(...waitsMs.filter((waitMs) => waitMs > 0))
+function earliest(aMs: number, bMs: number): number | undefined {
+  const ms = Math.min(aMs > 0 ? aMs : Infinity, bMs > 0 ? bMs : Infinity)
   return ms < Infinity ? ms : undefined
 }
 

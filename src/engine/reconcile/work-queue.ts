@@ -33,7 +33,7 @@ export class WorkQueue<K> {
   }
 
   add(key: K): void {
-    if (this.#isStopped || this.#queued.has(key)) return
+    if (this.#isStopped) return
     this.#queued.add(key)
     if (this.#isRunning) return
     this.#isRunning = true

@@ -4,9 +4,12 @@
  */
 import type { Clock } from '../../contracts/clock.js'
 import type { ActivityCrash, ActivityMinute, BuildStats, FleetActivity } from '../../contracts/observer.js'
-import { type Ending, keyOf, type Ref } from '../../rules/model/resources.js'
-import { noServers, sumOfCounts } from '../../rules/model/status.js'
+import type { Ending } from '../../rules/model/resources.js'
+import { type BuildCounts, noServers, sumOfCounts } from '../../rules/model/status.js'
 import { DurationHistogram } from '../../util/duration-histogram.js'
+import type { BuildEntry, ServerEntry } from '../state/entries.js'
+import type { Inventory } from '../state/inventory.js'
+import { countsOf } from '../state/queries.js'
 
 export const minuteMs = 60_000
 export const keptMinutes = 60
@@ -16,28 +19,30 @@ export const sampleMs = 10_000
 
 export class Activity {
   readonly #clock: Clock
-  readonly #stats: () => readonly BuildStats[]
+  readonly #inventory: Pick<Inventory, 'builds'>
+  readonly #waiting: (build: BuildEntry) => number
   readonly #since: number
   readonly #fleet: Recording
-  readonly #builds = new Map<string, Recording>()
+  readonly #builds = new Map<BuildEntry, Recording>()
   #lastSample = -Infinity
 
-  constructor(clock: Clock, stats: () => readonly BuildStats[]) {
+  /** `waiting` returns the number of callers that wait for a server of the build. */
+  constructor(clock: Clock, inventory: Pick<Inventory, 'builds'>, waiting: (build: BuildEntry) => number) {
     this.#clock = clock
-    this.#stats = stats
+    this.#inventory = inventory
+    this.#waiting = waiting
     this.#since = clock.now()
     this.#fleet = new Recording()
   }
 
-  allocated(build: Ref, waitedMs: number): void {
-    const now = this.#clock.now()
+  allocated(build: BuildEntry, now: number, waitedMs: number): void {
     this.#fleet.allocated(now, waitedMs)
     this.#of(build).allocated(now, waitedMs)
   }
 
-  crashed(build: Ref, server: Ref, { message, reason }: Ending): void {
+  crashed({ build, ref: server }: ServerEntry, { message, reason }: Ending): void {
     const at = this.#clock.now()
-    const crash = { at, build, server, reason, message }
+    const crash = { at, build: build.ref, server, reason, message }
     this.#fleet.crashed(crash)
     this.#of(build).crashed(crash)
   }
@@ -48,7 +53,7 @@ export class Activity {
   }
 
   /** What happened in the fleet, or in one build. The current minute is up to date. */
-  read(build?: Ref): FleetActivity {
+  read(build?: BuildEntry): FleetActivity {
     this.#sample()
     const recording = build === undefined ? this.#fleet : this.#of(build)
     return { since: this.#since, ...recording.read(this.#clock.now()) }
@@ -57,28 +62,29 @@ export class Activity {
   #sample(): void {
     this.#lastSample = this.#clock.elapsed()
     const now = this.#clock.now()
-    const stats = this.#stats()
-    for (const one of stats) this.#of(one.build).counted(now, one)
-    const sum = (pick: (one: BuildStats) => number) => stats.reduce((total, one) => total + pick(one), 0)
-    this.#fleet.counted(now, {
-      servers: sumOfCounts(stats.map(({ servers }) => servers)),
-      players: sum(({ players }) => players),
-      waiting: sum(({ waiting }) => waiting),
-    })
-    if (this.#builds.size > stats.length) this.#forgetDeleted(stats)
+    const servers: BuildCounts[] = []
+    let players = 0
+    let waiting = 0
+    for (const build of this.#inventory.builds.values()) {
+      const counted = { servers: countsOf(build), players: build.players, waiting: this.#waiting(build) }
+      this.#of(build).counted(now, counted)
+      servers.push(counted.servers)
+      players += counted.players
+      waiting += counted.waiting
+    }
+    this.#fleet.counted(now, { servers: sumOfCounts(servers), players, waiting })
+    if (this.#builds.size > servers.length) this.#forgetDeleted()
   }
 
-  #forgetDeleted(stats: readonly BuildStats[]): void {
-    const known = new Set(stats.map(({ build }) => keyOf(build)))
-    for (const key of this.#builds.keys()) if (!known.has(key)) this.#builds.delete(key)
+  #forgetDeleted(): void {
+    for (const build of this.#builds.keys()) if (build.deleted) this.#builds.delete(build)
   }
 
-  #of(build: Ref): Recording {
-    const key = keyOf(build)
-    const known = this.#builds.get(key)
+  #of(build: BuildEntry): Recording {
+    const known = this.#builds.get(build)
     if (known) return known
     const recording = new Recording()
-    this.#builds.set(key, recording)
+    this.#builds.set(build, recording)
     return recording
   }
 }

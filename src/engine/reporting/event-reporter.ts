@@ -53,14 +53,14 @@ export class EventReporter {
   serverState(entry: ServerEntry, before: Server): void {
     const { state } = entry.record
     if (state === before.state) return
+    const { clock, emitter } = this.#ctx
     // This is on the hot path of allocations, so it avoids object spread.
-    const { at, build, server, message } = serverEvent(this.#ctx, entry, '')
-    this.#ctx.emitter.emit({
+    emitter.emit({
       type: 'ServerStateChanged',
-      at,
-      build,
-      server,
-      message,
+      at: clock.now(),
+      build: entry.build.ref,
+      server: entry.ref,
+      message: '',
       from: before.state,
       to: state,
     })
@@ -110,7 +110,7 @@ export class EventReporter {
     const { crash, message, reason } = ending
     const { name } = entry.record
     if (crash) this.#ctx.logger.warn({ server: name, reason, cause: message }, 'server crashed')
-    if (crash) this.#activity.crashed(entry.build.ref, entry.ref, ending)
+    if (crash) this.#activity.crashed(entry, ending)
     this.#ctx.emitter.emit({
       type: 'ServerEnding',
       ...serverEvent(this.#ctx, entry, `${name} is terminating: ${message}`),

@@ -1,15 +1,13 @@
-/** Computes the statistics of every build, for metrics. Iterates over all servers, so it must not be used on hot paths. */
+/** The statistics of every build, for metrics. */
 import type { BuildStats } from '../../contracts/observer.js'
 import { buildHealth } from '../../rules/model/status.js'
 import type { BuildEntry } from '../state/entries.js'
 import type { Inventory } from '../state/inventory.js'
-import { countsOf, serversOf } from '../state/queries.js'
+import { countsOf } from '../state/queries.js'
 
 export function buildStats(inventory: Inventory, waiting: (build: BuildEntry) => number): readonly BuildStats[] {
   return Array.from(inventory.builds.values(), (build) => {
     const { namespace, name, spec, crashes } = build.record
-    let players = 0
-    for (const entry of serversOf(build)) players += entry.players.length
     return {
       build: { namespace, name },
       standingBy: spec.standingBy,
@@ -17,7 +15,7 @@ export function buildStats(inventory: Inventory, waiting: (build: BuildEntry) =>
       health: buildHealth(build.record),
       crashes,
       servers: countsOf(build),
-      players,
+      players: build.players,
       waiting: waiting(build),
     }
   })

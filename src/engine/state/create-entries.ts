@@ -36,6 +36,7 @@ export function newBuild(record: Build, revision?: string): BuildEntry {
     lateStarts: noBackoff,
     lateMessage: undefined,
     crashedTemplate: undefined,
+    players: 0,
     draining: isDraining(record),
     writing: false,
   }

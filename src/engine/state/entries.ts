@@ -113,6 +113,7 @@ export interface ServerEntry {
   claim: Claim | undefined
   /** True once the game has reported a player in its session, to this host or an earlier leader. */
   hadPlayers: boolean
+  /** Changed only through the inventory. */
   players: readonly string[]
   /** Revision of the server's detail record. Undefined while the store has none. */
   detailRevision: string | undefined
@@ -175,6 +176,8 @@ export interface BuildEntry {
    * that template.
    */
   crashedTemplate: string | undefined
+  /** Number of connected players on all servers of the build, as their games last reported them. */
+  players: number
   /** True while an operator is draining the build. */
   draining: boolean
   /** True while the build's record is being written. */

@@ -50,6 +50,11 @@ export class Inventory {
     return this.#serversBySession.get(sessionKey(sessionID))
   }
 
+  /** Like `serverBySession`, for a caller that has the session's key already. */
+  serverBySessionKey(key: string): ServerEntry | undefined {
+    return this.#serversBySession.get(key)
+  }
+
   serverByHostId(hostId: string): ServerEntry | undefined {
     return this.#serversByHostId.get(hostId)
   }
@@ -142,6 +147,13 @@ export class Inventory {
     this.#place(entry)
   }
 
+  /** Sets the list of connected players. */
+  setPlayers(entry: ServerEntry, players: readonly string[]): void {
+    this.players.changed(entry, entry.players, players)
+    entry.build.players += players.length - entry.players.length
+    entry.players = players
+  }
+
   /** Reserves a server that can be allocated for a session, so that no other caller gets it. */
   reserve(entry: ServerEntry, session: Session): void {
     entry.intent = session
@@ -178,6 +190,7 @@ export class Inventory {
     this.#unindexSession(entry.intent, entry)
     this.players.remove(entry)
     const { build } = entry
+    build.players -= entry.players.length
     build.buckets[entry.bucket].delete(entry)
     build.needsAction.delete(entry)
     build.withoutPort.delete(entry)

@@ -140,6 +140,19 @@ describe('the inventory', () => {
     expect(inventory.serverBySession(aSession(1).id)).toBeUndefined()
   })
 
+  it('counts the players of each build, until their server is removed', () => {
+    const { inventory, build, add } = stock()
+    const [one, other] = [add('arena-aaaaa', standsBy), add('arena-bbbbb', standsBy)]
+    const counts = [['amie', 'ben'], ['amie'], ['cleo', 'dan', 'eve']].map((players) => {
+      inventory.setPlayers(one, players)
+      return build.players
+    })
+    inventory.setPlayers(other, ['fay'])
+    counts.push(build.players)
+    inventory.remove(one)
+    expect([...counts, build.players]).toEqual([2, 1, 3, 4, 1])
+  })
+
   it('finds a server only by its full id, since names are not secret', () => {
     const { inventory, add } = stock()
     const server = add('arena-aaaaa', { token: 'secret' })
