@@ -101,7 +101,8 @@ export default defineConfig({
           ...common,
           name: 'whole',
           include: all ? heavy : [...brief, 'test/package/long-tests.ts'],
-          exclude: ['test/e2e/left-out.test.ts', 'test/e2e/outages.test.ts'],
+          // The dashboard's other tests use processes.
+          exclude: ['left-out', 'outages', 'dashboard'].map((name) => `test/e2e/${name}.test.ts`),
           fileParallelism: false,
           sequence: { groupOrder: 1 },
         },
@@ -151,7 +152,7 @@ function scenariosOnKubernetes(): string[] {
 async function scenariosOnDocker(): Promise<string[]> {
   try {
     await new Docker().listContainers({ limit: 1, abortSignal: AbortSignal.timeout(10_000) })
-    return [...scenarios.map((name) => `test/e2e/${name}.test.ts`), 'test/soak/soak.test.ts', systemd]
+    return [...[...scenarios, 'dashboard'].map((name) => `test/e2e/${name}.test.ts`), 'test/soak/soak.test.ts', systemd]
   } catch {
     // Those that say so.
     return ['test/e2e/left-out.test.ts', systemd]
