@@ -48,22 +48,33 @@ testInBrowser(
 )
 
 testInBrowser(
-  'a caller with a token signs out, and nothing of the fleet is left on the page',
+  'a caller with a token signs out, and nothing of the fleet is left on the page: no name, no edit',
   async () => {
-    const token = 'a-token-that-reads-only'
-    const { fleet, url } = await memoryHost({ authorize: bearerTokens([{ token, roles: ['read'] }]) })
+    const token = 'a-token-that-manages'
+    const { fleet, url } = await memoryHost({ authorize: bearerTokens([{ token, roles: ['manage'] }]) })
     await fleet.builds.create(build())
-    const { page } = await open(`${url}/`)
-    await page.locator('input[type=password]').fill(token)
-    await page.keyboard.press('Enter')
-    await page.waitForSelector('.build h2 a')
+    const { page } = await open(`${url}/#/builds/default/arena`)
+    const signIn = async () => {
+      await page.locator('input[type=password]').fill(token)
+      await page.keyboard.press('Enter')
+      await page.waitForSelector('pre.spec')
+    }
+    await signIn()
+    await press(page, 'Edit')
+    const { spec } = await fleet.builds.get('arena')
+    await page.locator('textarea').fill(JSON.stringify({ ...spec, buildMetadata: { secret: 'not applied' } }))
+    await shows(page, '+     "secret": "not applied"')
+    expect(await page.evaluate('sessionStorage.length')).toBe(2)
     await press(page, 'Sign out')
     await shows(page, 'This host asks for a bearer token.')
-    expect(await page.evaluate('sessionStorage.length')).toBe(0)
+    await page.waitForFunction('sessionStorage.length === 0')
     expect(await page.evaluate('document.body.innerText')).not.toContain('arena')
     await page.keyboard.press('/')
     await page.keyboard.type('arena')
     await shows(page, 'Nothing has this in its name.')
+    await page.keyboard.press('Escape')
+    await signIn()
+    expect(await page.evaluate('document.body.innerText')).not.toContain('is not applied')
   },
   limitMs,
 )

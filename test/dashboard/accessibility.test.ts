@@ -7,6 +7,7 @@ import { build, buildID, sessionID, standingBy } from '../http/fleet.js'
 import { testInBrowser } from './browser.js'
 import { memoryHost } from './memory-host.js'
 import { browserOfFile, press, shows, violations } from './open-page.js'
+import { wireTo } from './wire.js'
 
 const { open } = browserOfFile()
 const limitMs = 120_000
@@ -36,7 +37,8 @@ testInBrowser(
     await fleet.builds.create(build())
     await standingBy(fleet, 2)
     const { server } = await fleet.allocate({ buildID, sessionID, initialPlayers: ['amie'] }, { confirm: true })
-    const page = await openOnPhone(`${url}/`)
+    const wire = await wireTo(url)
+    const page = await openOnPhone(wire.url)
     await isFine(page, '1 active')
     for (const [path, text] of [
       ['sessions', 'amie'],
@@ -58,6 +60,10 @@ testInBrowser(
       await page.keyboard.press('Escape')
       await page.waitForFunction(`document.querySelector('dialog') === null`)
     }
+    wire.cut()
+    await isFine(page, 'Stale for')
+    wire.mend()
+    await page.waitForSelector('.connection.good')
   },
   limitMs,
 )

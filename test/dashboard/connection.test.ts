@@ -1,5 +1,4 @@
 /** The page's connection to its host, in a real browser: lost connections, hosts that stand by, tokens that cannot be sent. */
-import { connect, createServer, type Socket } from 'node:net'
 import { onTestFinished } from 'vitest'
 import { memoryBackend } from '../../adapters/memory/index.js'
 import { dashboardPage } from '../../src/dashboard/index.js'
@@ -9,6 +8,7 @@ import { build, standingBy } from '../http/fleet.js'
 import { testInBrowser } from './browser.js'
 import { gate } from './memory-host.js'
 import { browserOfFile, shows } from './open-page.js'
+import { wireTo } from './wire.js'
 
 const limitMs = 120_000
 const { open } = browserOfFile()
@@ -25,37 +25,6 @@ async function served(fleet: Fleet, options: Partial<ServeOptions> = {}): Promis
   const all = await serve({ fleet, ...ports, logger: false, dashboard: dashboardPage(), ...options })
   onTestFinished(() => all.close())
   return all.managementUrl
-}
-
-/** Passes connections on until `cut`, which ends those that are open and refuses others until `mend`. */
-async function wireTo(url: string) {
-  const open = new Set<Socket>()
-  let isCut = false
-  const server = createServer((near) => {
-    if (isCut) return void near.destroy()
-    const far = connect(Number(new URL(url).port), '127.0.0.1')
-    open.add(near)
-    near.pipe(far).pipe(near)
-    near
-      .on('error', () => {})
-      .on('close', () => {
-        open.delete(near)
-        far.destroy()
-      })
-    far.on('error', () => {}).on('close', () => near.destroy())
-  })
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-  const cut = () => {
-    isCut = true
-    for (const socket of open) socket.destroy()
-  }
-  onTestFinished(() => {
-    cut()
-    server.close()
-  })
-  const address = server.address()
-  if (address === null || typeof address === 'string') throw new Error('not listening')
-  return { url: `http://127.0.0.1:${address.port}/`, cut, mend: () => (isCut = false) }
 }
 
 testInBrowser(

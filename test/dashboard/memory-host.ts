@@ -13,9 +13,14 @@ export interface MemoryHost {
   readonly url: string
 }
 
-export async function memoryHost(options: Partial<ServeOptions> = {}, script: ServerScript = {}): Promise<MemoryHost> {
+/** `faults`: methods of the backend that do something else. */
+export async function memoryHost(
+  options: Partial<ServeOptions> = {},
+  script: ServerScript = {},
+  faults: Partial<MemoryBackend> = {},
+): Promise<MemoryHost> {
   const backend = memoryBackend({ clock: systemClock, heartbeatIntervalMs: 25, script: () => script })
-  const fleet = await createFleet({ backend, logger: false })
+  const fleet = await createFleet({ backend: { ...backend, ...faults }, logger: false })
   onTestFinished(() => fleet.close())
   const ports = { allocation: { port: 0 }, management: { port: 0 } }
   const served = await serve({ fleet, ...ports, logger: false, dashboard: dashboardPage(), ...options })
