@@ -173,6 +173,9 @@ export class KubernetesBackend implements Backend {
   }
 
   #elect(elector: Elector, listener: ElectionListener): () => Promise<void> {
+    // A host that does not lead follows pods and nodes, too, so that it can lead at once. If they cannot be listed now, the next call tries
+    // again, and reports why.
+    void this.#lifecycle.open().catch(() => {})
     const resign = elector.run(listener)
     this.#isElecting = true
     return async () => {

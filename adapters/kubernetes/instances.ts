@@ -149,7 +149,7 @@ export class PodInstances {
   }
 
   /**
-   * Waits up to `closeTimeoutMs` for creations in progress, for active labels, and for requests to delete pods; terminations do
+   * Waits up to `closeTimeoutMs` for creations in progress and for requests to delete pods; terminations do
    * not wait for their pods. `begun` resolves once every call of `terminate` has been made.
    */
   async close(begun: Promise<void>): Promise<void> {
@@ -158,7 +158,7 @@ export class PodInstances {
     const inProgress = Promise.allSettled([
       this.#creations.allSettled(),
       this.#terminations.allSettled(),
-      this.#activeLabels.flush(),
+      waitAtMost(clock, labelsTimeoutMs, this.#activeLabels.flush()),
     ])
     for (const termination of this.#terminations.inProgress()) termination.close()
     await waitAtMost(
@@ -250,6 +250,9 @@ export class PodInstances {
     for (const port of this.#creations.heldPorts()) yield { port, node: undefined }
   }
 }
+
+/** The next leader writes the labels that are not written within this time. It cannot lead before this host has closed. */
+const labelsTimeoutMs = 200
 
 /** Creations that finish within this time leave nothing for the next leader to clean up. */
 const closeTimeoutMs = 2_000

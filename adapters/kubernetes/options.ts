@@ -44,7 +44,10 @@ export interface KubernetesBackendOptions extends PlatformOptions {
    * Service can select it. Default: no pod is labelled.
    */
   readonly pod?: string
-  /** If the leader cannot renew its lease for this long, another host takes over. At least 2 s. Default 15 s. */
+  /**
+   * If the leader does not renew its lease for this long, another host takes over. At least 2,000 ms; the other hosts wait for the next
+   * whole second. Give all hosts of a fleet the same. Default 2 s.
+   */
   readonly leaseMs?: number
   /** Maximum number of API server calls per second; an allocation takes one call. Default 2,000. */
   readonly requestsPerSecond?: number
@@ -119,7 +122,7 @@ export function resolveKubernetesOptions(options: KubernetesBackendOptions): Res
     scheduling: scheduling(options.scheduling),
     identity: identity(options.identity),
     pod: pod === undefined ? undefined : podName(pod),
-    leaseMs: leaseMs(options.leaseMs ?? 15_000),
+    leaseMs: leaseMs(options.leaseMs ?? 2_000),
     requestsPerSecond: reader.integer('requestsPerSecond', options.requestsPerSecond, 2_000),
     connections: reader.integer('connections', options.connections, 64),
     callTimeoutMs: reader.integer('callTimeoutMs', options.callTimeoutMs, 20_000),

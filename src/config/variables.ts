@@ -86,6 +86,12 @@ export const settings = {
     meaning:
       'Name of the pod that this server runs in. The pod is labelled while this server leads, for the Services in `examples/kubernetes`.',
   },
+  LEASE_MS: {
+    type: 'number',
+    fallback: '2000',
+    meaning:
+      'Milliseconds after which another server takes over from a leader that does not renew its Lease, at least 2000. Give all servers of a fleet the same. Only with BACKEND=kubernetes.',
+  },
   CORDON_NOTICE_SECONDS: {
     type: 'number',
     meaning:

@@ -37,6 +37,8 @@ export class LeaderTerm {
   #guard: LeadershipGuard | undefined
   #leader: string | undefined
   #isElected = false
+  /** Number of times that this host has lost leadership. */
+  #losses = 0
   #isClosed = false
   /** Back-off after consecutive failed starts of the engine. */
   #backoff = noBackoff
@@ -123,6 +125,7 @@ export class LeaderTerm {
 
   #lost(leader: string | undefined): void {
     this.#isElected = false
+    this.#losses++
     this.#leader = leader
     // Close the guard immediately, even if the engine is still starting: this host may not write any more.
     this.#guard?.close(this.#notLeader())
@@ -138,6 +141,7 @@ export class LeaderTerm {
     const { agentAddress, backend, resolved, store } = this.#deps
     const { clock, logger } = resolved
     const { emitter, observers } = this
+    const losses = this.#losses
     try {
       const guard = new LeadershipGuard(store, backend, observers)
       this.#guard = guard
@@ -146,8 +150,8 @@ export class LeaderTerm {
       emitter.emit({ type: 'LeadershipChanged', at: clock.now(), leads: true, message: 'this host leads the fleet' })
       this.#backoff = noBackoff
     } catch (error) {
-      // This host was deposed during the start: do not retry. `#stopEngine` settles `begun`.
-      if (!this.#isElected) return
+      // This host was deposed during the start. `#stopEngine` settles `begun`, and if this host leads again, another start is queued.
+      if (losses !== this.#losses) return
       logger.error({ err: error }, 'engine start failed')
       this.#rejectBegun(error)
       this.#retryStart()
@@ -169,7 +173,7 @@ export class LeaderTerm {
     this.#cancelRetry()
     const ending = this.#engine
     this.#engine = undefined
-    this.#resolveBegun()
+    if (!this.#isElected) this.#resolveBegun()
     if (!ending) return
     const error = this.#notLeader()
     const at = this.#deps.resolved.clock.now()

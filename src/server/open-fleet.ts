@@ -91,11 +91,12 @@ function backendOf(config: Config, logger: ServerLog): Backend {
 }
 
 function clusterOptions(config: Config): KubernetesBackendOptions {
-  const { namespaces, systemNamespace, apiGroup, podName, cordonNoticeMs } = config
+  const { namespaces, systemNamespace, apiGroup, podName, leaseMs, cordonNoticeMs } = config
   return {
     ...(namespaces && { namespaces }),
     ...(systemNamespace !== undefined && { systemNamespace }),
     apiGroup,
+    leaseMs,
     ...(podName !== undefined && { pod: podName }),
     ...(cordonNoticeMs !== undefined && { cordonNoticeMs }),
   }

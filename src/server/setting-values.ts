@@ -26,6 +26,12 @@ export function readSeconds(name: SettingName, value: string | undefined): numbe
   return seconds * 1000
 }
 
+export function readLeaseMs(name: SettingName, value: string): number {
+  const ms = /^\d{1,8}$/.test(value) ? Number(value) : 0
+  if (ms < 2_000) throw invalid(name, 'must be a number of milliseconds from 2000 to 99999999', value)
+  return ms
+}
+
 export function readRateLimit(name: SettingName, value: string): number | undefined {
   if (value === 'off') return undefined
   const perSecond = /^\d{1,6}$/.test(value) ? Number(value) : 0

@@ -13,6 +13,7 @@ import {
   readGroup,
   readHost,
   readHostAndPort,
+  readLeaseMs,
   readNamespaces,
   readOrigins,
   readPort,
@@ -53,6 +54,7 @@ export interface Config {
   readonly namespaces: readonly string[] | undefined
   readonly systemNamespace: string | undefined
   readonly podName: string | undefined
+  readonly leaseMs: number
   readonly cordonNoticeMs: number | undefined
   readonly sample: boolean
   /** Requests per second of one client. Undefined: no limit. */
@@ -119,6 +121,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>, cw
     namespaces: namespaces === undefined ? undefined : readNamespaces('NAMESPACES', namespaces),
     systemNamespace: variable('SYSTEM_NAMESPACE'),
     podName: variable('POD_NAME'),
+    leaseMs: readLeaseMs('LEASE_MS', text('LEASE_MS')),
     cordonNoticeMs: readSeconds('CORDON_NOTICE_SECONDS', variable('CORDON_NOTICE_SECONDS')),
     sample: oneOf('SAMPLE', text('SAMPLE'), ['on', 'off']) === 'on',
     rateLimit: readRateLimit('RATE_LIMIT', text('RATE_LIMIT')),

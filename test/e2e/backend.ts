@@ -19,9 +19,9 @@ export function space(): string {
   return namespace
 }
 
-/** Environment variables that restrict a host to this namespace. */
+/** Environment variables that restrict a host to this namespace, with a lease that lasts on a busy machine. */
 export function namespaceEnv(): Readonly<Record<string, string>> {
-  return backend === 'kubernetes' ? { NAMESPACES: namespace } : {}
+  return backend === 'kubernetes' ? { NAMESPACES: namespace, LEASE_MS: '15000' } : {}
 }
 
 /** Creates a namespace for the scenario. Returns a function that deletes it. */

@@ -30,7 +30,12 @@ describeWithApiServer('a fleet of two hosts', () => {
       const { root, running } = await workplace()
       const agents = await agentService()
       const start = async (number: number): Promise<Host> => {
-        const own = { DATA_DIR: join(root, `host-${number}`), PORT_RANGE: '20300-20399', SAMPLE: 'off' }
+        const own = {
+          DATA_DIR: join(root, `host-${number}`),
+          PORT_RANGE: '20300-20399',
+          SAMPLE: 'off',
+          LEASE_MS: '2000',
+        }
         const agent = { AGENT_HOST: agentHost(number), AGENT_PORT: String(agentPort), AGENT_ADDRESS: agents.address }
         return startHost({ ...own, ...agent }, { leads: number === 1 })
       }

@@ -32,6 +32,6 @@ function open(directory: string, portRange: PortRange): Backend {
     case 'docker':
       return dockerBackend({ directory, portRange })
     case 'kubernetes':
-      return kubernetesBackend({ namespaces: [space()], portRange })
+      return kubernetesBackend({ namespaces: [space()], portRange, leaseMs: 15_000 })
   }
 }

@@ -3,13 +3,14 @@
  * never by other hosts' clocks. A leader that cannot renew its lease in time stops leading.
  */
 import type { ElectionListener } from '../../../src/contracts/elector.js'
-import { messageOf } from '../../../src/contracts/errors.js'
 import { pauseMs } from '../../../src/rules/lifecycle/backoff.js'
 import { randomFraction } from '../client/jitter.js'
+import { type KubeObject, revisionOf } from '../client/kube-objects.js'
 import { type TimePoint, WriteFence } from '../client/write-fence.js'
-import { observe, type ObservedLease } from './lease.js'
+import { AttemptFailures } from './attempt-failures.js'
+import { observe, type ObservedLease, otherHost, safeShare } from './lease.js'
+import { watchLease } from './lease-watch.js'
 import { OwnLease, type OwnLeaseDependencies } from './own-lease.js'
-import { watchForRelease } from './release-watch.js'
 import { type Rival, RivalLeases } from './rival-leases.js'
 
 export interface CandidateDependencies extends OwnLeaseDependencies {
@@ -41,15 +42,21 @@ export class Candidate {
   /** Ends the current pause. */
   #wake = () => {}
   #stopWatch: (() => void) | undefined
-  /** Number of attempts that failed in a row. */
-  #failures = 0
-  /** The last failure that was logged. */
-  #logged = { message: '', at: -Infinity }
+  /** Whether the watch reports each change of the Lease, so that it need not be read. */
+  #isFollowing = false
+  /** Whether the Lease must be read although the watch is open: it was deleted, or the last attempt failed. */
+  #mustRead = true
+  /** Elapsed ms at which the last attempt began. */
+  #attemptAt = -Infinity
+  /** The Lease as this host has written it last. */
+  #written: KubeObject | undefined
+  readonly #failures: AttemptFailures
 
   constructor(deps: CandidateDependencies, listener: ElectionListener) {
     this.#deps = deps
     this.#listener = listener
     this.#fence = deps.fence ?? new WriteFence(deps.clock)
+    this.#failures = new AttemptFailures(deps)
     this.#lease = new OwnLease(deps)
     this.#rivals = deps.scope && new RivalLeases({ ...deps, scope: deps.scope })
   }
@@ -68,23 +75,24 @@ export class Candidate {
     this.#cancelDeadline()
     this.#unwatch()
     await this.#running
-    if (led) await this.#lease.release()
+    if (led) await this.#lease.release(this.#written)
   }
 
   async #run(): Promise<void> {
-    const { api } = this.#deps
+    const { api, clock } = this.#deps
     const { signal } = this.#aborter
     while (!signal.aborted && !api.closed) {
       // Set before the check, so that a release during the check is not missed.
       const waker = new AbortController()
       this.#wake = () => waker.abort()
+      this.#attemptAt = clock.elapsed()
       try {
         await this.#checkLease()
-        this.#failures = 0
+        this.#failures.succeeded()
       } catch (error) {
         if (signal.aborted) return
-        this.#failures++
-        this.#warn(error)
+        this.#failures.failed(error, this.#leads)
+        this.#mustRead = true
         // A caller may be awaiting the first result, so report that this host is not the leader.
         if (!this.#hasNotified) this.#lose(undefined)
       }
@@ -95,45 +103,61 @@ export class Candidate {
 
   /** A host that does not lead watches the Lease. */
   #watch(): void {
-    this.#stopWatch ??= watchForRelease(this.#deps, () => this.#wake())
+    this.#stopWatch ??= watchLease(this.#deps, {
+      seen: (lease) => this.#see(lease),
+      following: (isFollowing) => (this.#isFollowing = isFollowing),
+    })
   }
 
   #unwatch(): void {
     this.#stopWatch?.()
     this.#stopWatch = undefined
+    this.#isFollowing = false
+  }
+
+  /** Takes over what the watch reports, which may be older than what this host has read or written. */
+  #see(lease: KubeObject | undefined): void {
+    const { clock, identity, leaseMs } = this.#deps
+    if (this.#leads || this.#stopWatch === undefined) return
+    if (!lease) {
+      this.#mustRead = true
+      return this.#wake()
+    }
+    const before = this.#observed
+    if (before && Number(revisionOf(lease)) <= Number(before.revision)) return
+    this.#missingSince = undefined
+    this.#mustRead = false
+    const observed = (this.#observed = observe(lease, before, clock.elapsed(), leaseMs))
+    this.#lose(otherHost(observed.holder, identity))
+    if (observed.isReleased) this.#wake()
   }
 
   /**
-   * A leader makes at least three attempts per lease, even if they fail. The others attempt to take the lease when it ends,
-   * and back off if that fails. Jitter spreads out their attempts.
+   * A leader makes at least three attempts per lease, even if they fail; one that was slow is followed by the next at once. The others
+   * attempt to take the lease when it ends, and back off if that fails. Unless they watch it, they read it five times per lease. Jitter
+   * spreads out their attempts.
    */
   #pauseMs(): number {
     const { clock, leaseMs } = this.#deps
-    if (this.#leads) return leaseMs / 4
+    if (this.#leads) return Math.max(0, this.#attemptAt + leaseMs / 4 - clock.elapsed())
     const jitter = 0.8 + 0.4 * randomFraction(clock)
-    if (this.#failures > 0) return pauseMs(this.#failures, { initialMs: leaseMs / 20, maxMs: leaseMs }) * jitter
-    return Math.min((leaseMs / 5) * jitter, this.#msUntilFree())
-  }
-
-  /** Logs a failure when its cause changes, and once a minute. */
-  #warn(error: unknown): void {
-    const { clock, logger } = this.#deps
-    const message = this.#leads ? 'cannot renew the leader lease' : 'cannot acquire the leader lease'
-    const cause = `${message}: ${messageOf(error)}`
-    if (cause === this.#logged.message && clock.elapsed() < this.#logged.at + logMs) return
-    this.#logged = { message: cause, at: clock.elapsed() }
-    logger.warn({ err: error, failures: this.#failures }, message)
+    if (this.#failures.count > 0)
+      return pauseMs(this.#failures.count, { initialMs: leaseMs / 20, maxMs: leaseMs }) * jitter
+    const isPolling = !this.#isFollowing || this.#mustRead || this.#rival !== undefined
+    return Math.min(isPolling ? (leaseMs / 5) * jitter : Infinity, this.#msUntilFree())
   }
 
   async #checkLease(): Promise<void> {
     const { clock, identity, leaseMs } = this.#deps
+    if (await this.#checkWatched()) return
     // One conditional write renews the lease. The Lease is read if that fails, for example because someone edited it.
     const isHeld = this.#leads && this.#observed?.holder === identity
-    if (isHeld && this.#failures === 0 && (await this.#renew(this.#observed))) return
+    if (isHeld && this.#failures.count === 0 && (await this.#renew(this.#observed))) return
     const lease = await this.#lease.read(this.#aborter.signal)
     this.#rival = undefined
     if (lease === undefined) return this.#createMissing()
     this.#missingSince = undefined
+    this.#mustRead = false
     const observed = (this.#observed = observe(lease, this.#observed, clock.elapsed(), leaseMs))
     if (this.#leads && observed.holder === identity) {
       await this.#renew(observed)
@@ -141,6 +165,17 @@ export class Candidate {
     }
     if (!this.#leads && this.#isFree(observed)) await this.#take(observed)
     else this.#lose(otherHost(observed.holder, identity))
+  }
+
+  /**
+   * Decides by what the watch has reported. A lease that the leader has renewed nevertheless cannot be taken, since the write is
+   * conditional. Returns false if the Lease must be read.
+   */
+  async #checkWatched(): Promise<boolean> {
+    if (this.#leads || !this.#isFollowing || this.#mustRead) return false
+    if (this.#observed === undefined || this.#observed.holder === this.#deps.identity) return false
+    this.#rival = undefined
+    return !this.#isFree(this.#observed) || (await this.#take(this.#observed))
   }
 
   /**
@@ -167,8 +202,11 @@ export class Candidate {
       const mayHaveLeader = this.#observed !== undefined || (await hasRun?.(this.#aborter.signal))
       this.#missingSince = mayHaveLeader ? clock.elapsed() : -Infinity
     }
-    if (clock.elapsed() >= this.#missingSince + this.#longestLeaseMs()) await this.#take(undefined)
-    else if (!this.#hasNotified) this.#lose(undefined)
+    if (clock.elapsed() >= this.#missingSince + this.#longestLeaseMs()) {
+      await this.#take(undefined)
+      return
+    }
+    if (!this.#hasNotified) this.#lose(undefined)
   }
 
   async #renew(observed: ObservedLease | undefined): Promise<boolean> {
@@ -177,22 +215,26 @@ export class Candidate {
     return start !== undefined
   }
 
-  /** Checks for rivals again after the write, because two hosts may take overlapping leases simultaneously. */
-  async #take(observed: ObservedLease | undefined): Promise<void> {
-    if (await this.#hasRival()) return
+  /**
+   * Checks for rivals again after the write, because two hosts may take overlapping leases simultaneously. Returns false if somebody else
+   * has written the Lease.
+   */
+  async #take(observed: ObservedLease | undefined): Promise<boolean> {
+    if (await this.#hasRival()) return true
     const start = await this.#write(observed)
-    if (!start) return
+    if (!start) return false
     let mayLead = false
     try {
       mayLead = !(await this.#hasRival())
     } finally {
-      if (!mayLead) await this.#lease.release()
+      if (!mayLead) await this.#lease.release(this.#written)
     }
     if (mayLead) this.#win(start)
+    return true
   }
 
   async #hasRival(): Promise<boolean> {
-    const options = { unlimited: true, timeoutMs: this.#lease.callTimeoutMs, signal: this.#aborter.signal }
+    const options = { unlimited: true, timeoutMs: this.#lease.readTimeoutMs, signal: this.#aborter.signal }
     this.#rival = await this.#rivals?.find(options)
     if (this.#rival) this.#lose(otherHost(this.#rival.holder, this.#deps.identity))
     return this.#rival !== undefined
@@ -205,6 +247,7 @@ export class Candidate {
     const start = this.#fence.timePoint()
     const lease = await this.#lease.write(observed, this.#aborter.signal)
     if (!lease) return undefined
+    this.#written = lease
     this.#observed = observe(lease, this.#observed, clock.elapsed(), leaseMs)
     return start
   }
@@ -251,16 +294,3 @@ export class Candidate {
     return Math.max(this.#deps.leaseMs, this.#observed?.leaseMs ?? 0)
   }
 }
-
-/** Undefined if the Lease names no holder, or names this host although it may not lead. */
-function otherHost(holder: string, identity: string): string | undefined {
-  return holder === '' || holder === identity ? undefined : holder
-}
-
-/**
- * A leader stops at this share of its lease, because its clock may run slower than those of the hosts waiting to take over.
- */
-const safeShare = 0.9
-
-/** A failure that persists is logged this often. */
-const logMs = 60_000

@@ -28,6 +28,11 @@ export interface ObservedLease {
 /** Duration that marks a Lease as released, in seconds. Held leases last at least 2 s. */
 export const releasedSeconds = 1
 
+/**
+ * A leader stops at this share of its lease, because its clock may run slower than those of the hosts waiting to take over.
+ */
+export const safeShare = 0.9
+
 /** `leaseMs` is the duration to assume for a Lease that specifies none. */
 export function observe(
   lease: KubeObject,
@@ -55,6 +60,11 @@ export function isReleased(lease: KubeObject): boolean {
   const spec = fieldsAt(lease, 'spec')
   const holder = textAt(spec, 'holderIdentity') ?? ''
   return holder === '' && numberAt(spec, 'leaseDurationSeconds') === releasedSeconds
+}
+
+/** Undefined if the Lease names no holder, or names this host although it may not lead. */
+export function otherHost(holder: string, identity: string): string | undefined {
+  return holder === '' || holder === identity ? undefined : holder
 }
 
 /** Name of the fleet's Lease; the same on all of its hosts. */

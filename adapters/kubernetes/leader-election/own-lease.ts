@@ -34,9 +34,9 @@ export class OwnLease {
     this.#deps = deps
   }
 
-  /** Short enough for several attempts within one lease duration. */
-  get callTimeoutMs(): number {
-    return this.#deps.leaseMs / 4
+  /** Short enough for a second attempt within one lease duration. */
+  get readTimeoutMs(): number {
+    return this.#deps.leaseMs / 2
   }
 
   /** Whether this host was the last to write the Lease. */
@@ -50,14 +50,17 @@ export class OwnLease {
     const path = pathOf(leases, { namespace, name })
     try {
       const what = `get lease ${namespace}/${name}`
-      return await api.object({ what, method: 'GET', path, ...callFlags, timeoutMs: this.callTimeoutMs, signal })
+      return await api.object({ what, method: 'GET', path, ...callFlags, timeoutMs: this.readTimeoutMs, signal })
     } catch (error) {
       if (FleetError.is(error, 'not-found')) return undefined
       throw error
     }
   }
 
-  /** Takes or renews the Lease by compare-and-swap. Returns undefined if it was written or deleted meanwhile. */
+  /**
+   * Takes or renews the Lease by compare-and-swap. Returns undefined if it was written or deleted meanwhile. A slow API server may use
+   * the whole lease duration: giving up earlier would waste a write that is about to succeed.
+   */
   async write(observed: ObservedLease | undefined, signal: AbortSignal): Promise<KubeObject | undefined> {
     const { api, clock, namespace, name, identity, leaseMs } = this.#deps
     const now = new Date(clock.now()).toISOString().replace('Z', '000Z')
@@ -71,15 +74,17 @@ export class OwnLease {
       leaseTransitions: (observed?.transitions ?? -1) + (isRenewal ? 0 : 1),
     })
     try {
-      return await api.object({
-        what: `${observed ? 'update' : 'create'} lease ${namespace}/${name}`,
-        method: observed ? 'PUT' : 'POST',
-        path: pathOf(leases, observed ? { namespace, name } : { namespace }),
-        body,
-        ...callFlags,
-        timeoutMs: this.callTimeoutMs,
-        signal,
-      })
+      return await this.#writeTwice(signal, (each) =>
+        api.object({
+          what: `${observed ? 'update' : 'create'} lease ${namespace}/${name}`,
+          method: observed ? 'PUT' : 'POST',
+          path: pathOf(leases, observed ? { namespace, name } : { namespace }),
+          body,
+          ...callFlags,
+          timeoutMs: leaseMs,
+          signal: each,
+        }),
+      )
     } catch (error) {
       const isDeleted = observed !== undefined && FleetError.is(error, 'not-found')
       if (isDeleted || FleetError.is(error, 'conflict')) return undefined
@@ -87,21 +92,70 @@ export class OwnLease {
     }
   }
 
-  /** Does nothing if another host holds the Lease. Never rejects: a lease that is not released simply expires. */
-  async release(): Promise<void> {
-    const { api, namespace, name, identity, logger, leaseMs } = this.#deps
+  /**
+   * Sends the same write again, on another connection, if there is no answer after a quarter of the lease: the first connection may be
+   * dead. Both are conditional on the same revision, so at most one has an effect. Resolves with the one that succeeds.
+   */
+  async #writeTwice(signal: AbortSignal, write: (signal: AbortSignal) => Promise<KubeObject>): Promise<KubeObject> {
+    const settled = new AbortController()
+    const end = () => settled.abort()
+    signal.addEventListener('abort', end, { once: true })
+    const first = write(settled.signal)
+    const second = this.#isSlow(first).then((isSlow) => (isSlow ? write(settled.signal) : first))
     try {
+      return await Promise.any([first, second])
+    } catch {
+      // Both have failed. A conflict says more than a call that got no answer.
+      await second.catch((error: unknown) => {
+        if (FleetError.is(error, 'conflict')) throw error
+      })
+      return await first
+    } finally {
+      end()
+      signal.removeEventListener('abort', end)
+    }
+  }
+
+  /** Resolves with whether this write has no result yet after a quarter of the lease. */
+  async #isSlow(write: Promise<unknown>): Promise<boolean> {
+    const answered = new AbortController()
+    const stop = () => answered.abort()
+    write.then(stop, stop)
+    await this.#deps.api.pause(this.#deps.leaseMs / 4, answered.signal)
+    return !answered.signal.aborted
+  }
+
+  /**
+   * Does nothing if another host holds the Lease. Never rejects: a lease that is not released simply expires. `last` is the Lease as
+   * this host has written it last; without it, or if it is out of date, the Lease is read first.
+   */
+  async release(last?: KubeObject): Promise<void> {
+    const { logger, leaseMs } = this.#deps
+    try {
+      if (
+        last &&
+        (await this.#releaseFrom(last).then(
+          () => true,
+          () => false,
+        ))
+      )
+        return
       const lease = await this.read()
-      const spec = isObject(lease?.['spec']) ? lease['spec'] : {}
-      if (lease === undefined || spec['holderIdentity'] !== identity) return
-      const released = { ...spec, holderIdentity: '', leaseDurationSeconds: releasedSeconds }
-      const body = this.#object(revisionOf(lease), released)
-      const path = pathOf(leases, { namespace, name })
-      const what = `release lease ${namespace}/${name}`
-      await api.object({ what, method: 'PUT', path, body, ...callFlags, timeoutMs: this.callTimeoutMs })
+      if (lease) await this.#releaseFrom(lease)
     } catch (error) {
       logger.info({ err: error, expiresInMs: leaseMs }, 'cannot release the leader lease; it will expire')
     }
+  }
+
+  async #releaseFrom(lease: KubeObject): Promise<void> {
+    const { api, namespace, name, identity } = this.#deps
+    const spec = isObject(lease['spec']) ? lease['spec'] : {}
+    if (spec['holderIdentity'] !== identity) return
+    const released = { ...spec, holderIdentity: '', leaseDurationSeconds: releasedSeconds }
+    const body = this.#object(revisionOf(lease), released)
+    const path = pathOf(leases, { namespace, name })
+    const what = `release lease ${namespace}/${name}`
+    await api.object({ what, method: 'PUT', path, body, ...callFlags, timeoutMs: this.readTimeoutMs })
   }
 
   #object(resourceVersion: string | undefined, spec: object): object {

@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto'
 import { memoryBackend } from 'gamekeeper/memory'
 import { afterAll, beforeAll, expect, it, onTestFinished } from 'vitest'
 import type { KubernetesApi } from '../../../../adapters/kubernetes/client/api.js'
+import { defaultKubeConfig } from '../../../../adapters/kubernetes/client/kube-config.js'
 import { leaseElector } from '../../../../adapters/kubernetes/leader-election/elector.js'
 import { systemClock } from '../../../../src/contracts/clock.js'
 import { FleetError } from '../../../../src/contracts/errors.js'
@@ -9,7 +10,9 @@ import { silentLogger } from '../../../../src/contracts/logger.js'
 import { until } from '../../../e2e/until.js'
 import { clusterApi, kubectl, kubectlWith, makeNamespace, namespaceName, removeNamespace } from '../support/cluster.js'
 import { installDefinitions } from '../support/definitions.js'
+import { countingProxy } from '../support/counting-proxy.js'
 import { describeOnCluster } from '../support/describe-on-cluster.js'
+import { apiOf } from '../support/fake-api-server.js'
 import { buildManifest, openFleet } from '../support/fleets.js'
 
 const leaseMs = 3_000
@@ -80,6 +83,33 @@ describeOnCluster('leader election by a Lease', () => {
     await until('the second leads', () => second.leads)
   })
 
+  it('a host that does not lead makes no requests while it watches the leader renew its lease', async () => {
+    const name = newLease()
+    const ms = 10_000
+    const first = candidate(name, 'first', { ms })
+    await until('the first leads', () => first.leads)
+    const proxy = await countingProxy(defaultKubeConfig())
+    onTestFinished(() => proxy.close())
+    const own = apiOf(proxy.config)
+    const second = candidate(name, 'second', { by: own, ms })
+    await until('the second is notified', () => second.leader === 'first')
+    await until('it watches', () => proxy.requests.some((request) => request.includes('watch=true')))
+    const renewal = () => kubectl('-n', namespace, 'get', 'lease', name, '-o', 'jsonpath={.spec.renewTime}')
+    const renewed = async () => {
+      const before = await renewal()
+      await until('the lease is renewed', async () => (await renewal()) !== before)
+    }
+    // The first poll, if there is one, ends with this.
+    await renewed()
+    const before = proxy.requests.length
+    await renewed()
+    await renewed()
+    expect(proxy.requests.slice(before)).toEqual([])
+    // Nothing but the watch tells that the leader is alive, and when it is not.
+    await first.resign()
+    await until('the second leads', () => second.leads)
+  })
+
   it('a disconnected leader stops before another host takes over', async () => {
     const name = newLease()
     const own = clusterApi()
@@ -88,7 +118,8 @@ describeOnCluster('leader election by a Lease', () => {
     const second = candidate(name, 'second')
     await until('the second is notified', () => second.leader === 'first')
     // Simulates a broken connection: none of its requests arrive.
-    Object.defineProperty(own, 'object', { value: () => Promise.reject(new FleetError('unavailable', 'cut off')) })
+    const cutOff = { value: () => Promise.reject(new FleetError('unavailable', 'cut off')) }
+    Object.defineProperties(own, { object: cutOff, list: cutOff, open: cutOff })
     await until('the second leads', () => {
       expect(first.leads && second.leads).toBe(false)
       return second.leads

@@ -121,7 +121,7 @@ describeOnCluster('a fleet with records in custom resources', () => {
 
   it('has the pods of a build created through the API garbage-collected as well', async () => {
     const { namespace, k } = await place()
-    const places = { namespaces: [namespace], systemNamespace: namespace, portRange: nextRange(10) }
+    const places = { namespaces: [namespace], systemNamespace: namespace, portRange: nextRange(10), leaseMs: 15_000 }
     // Heartbeats are not needed: only the pods matter here.
     const fleet = await createFleet({ backend: kubernetesBackend(places), agent: { external: '192.0.2.1:56001' } })
     onTestFinished(() => fleet.close())

@@ -37,7 +37,13 @@ export async function closeAll(): Promise<void> {
 
 export function open(namespace: string, options: KubernetesBackendOptions = {}): OpenedBackend {
   const apiGroup = options.apiGroup ?? newGroup()
-  const backend = kubernetesBackend({ namespaces: [namespace], portRange: nextRange(10), ...options, apiGroup })
+  const backend = kubernetesBackend({
+    namespaces: [namespace],
+    portRange: nextRange(10),
+    leaseMs: 15_000,
+    ...options,
+    apiGroup,
+  })
   opened.add(backend)
   const { logs, protect } = backend
   if (!logs || !protect) throw new Error('the backend lacks logs or protect')

@@ -1,13 +1,12 @@
-/** Watches a Lease and reports when its holder releases it, so that another host takes over at once. */
+/** Watches a Lease, so that a host that does not lead needs no requests to learn that the leader is alive. */
 import type { Clock } from '../../../src/contracts/clock.js'
 import type { Logger } from '../../../src/contracts/logger.js'
 import { statusOf } from '../client/api-errors.js'
 import type { KubernetesApi } from '../client/api.js'
-import { leases, pathOf } from '../client/kube-objects.js'
+import { type KubeObject, leases, pathOf } from '../client/kube-objects.js'
 import { watchCollection } from '../client/watch.js'
-import { isReleased } from './lease.js'
 
-export interface ReleaseWatchDependencies {
+export interface LeaseWatchDependencies {
   readonly api: KubernetesApi
   readonly clock: Clock
   readonly logger: Logger
@@ -15,21 +14,26 @@ export interface ReleaseWatchDependencies {
   readonly name: string
 }
 
+export interface LeaseWatchListener {
+  /** Undefined: the Lease does not exist. */
+  seen(lease: KubeObject | undefined): void
+  /** Whether changes are reported from now on. */
+  following(isFollowing: boolean): void
+}
+
 /** Watches until the returned function is called. Gives up if this host may not watch Leases; it then finds out by polling. */
-export function watchForRelease(deps: ReleaseWatchDependencies, onRelease: () => void): () => void {
+export function watchLease(deps: LeaseWatchDependencies, listener: LeaseWatchListener): () => void {
   const { api, clock, logger, namespace, name } = deps
   const query = { fieldSelector: `metadata.name=${name}` }
   const stop = watchCollection(
     { api, clock, logger, what: 'the leader lease', path: pathOf(leases, { namespace }), query },
     {
-      listed: (objects) => {
-        if (objects.some(isReleased)) onRelease()
-      },
-      changed: (object) => {
-        if (isReleased(object)) onRelease()
-      },
-      deleted: () => {},
+      listed: (objects) => listener.seen(objects.find(({ metadata }) => metadata.name === name)),
+      changed: (object) => listener.seen(object),
+      deleted: () => listener.seen(undefined),
+      followed: () => listener.following(true),
       broken: (error) => {
+        listener.following(false)
         if (statusOf(error) !== 403) return
         stop()
         logger.warn({ namespace }, 'not allowed to watch leases: takes over later when the leader shuts down')
