@@ -11,6 +11,7 @@ import { allocateHttp } from './allocate-http.js'
 import { allocateKubernetes } from './allocate-kubernetes.js'
 import { allocateMemory } from './allocate-memory.js'
 import { dockerStart } from './docker-start.js'
+import { failover } from './failover.js'
 import { heartbeat } from './heartbeat.js'
 import { kubernetesStart } from './kubernetes-start.js'
 import { longestStall } from './longest-stall.js'
@@ -27,6 +28,7 @@ const benches: readonly Bench[] = [
   longestStall,
   dockerStart,
   kubernetesStart,
+  failover,
   allocateCluster,
 ]
 
