@@ -31,6 +31,35 @@ testInBrowser(
   limitMs,
 )
 
+testInBrowser(
+  'a build is scaled by dragging, or with the arrow keys',
+  async () => {
+    const { fleet, url } = await memoryHost()
+    await fleet.builds.create(build({ standingBy: 1, max: 4 }))
+    await standingBy(fleet, 1)
+    const { page } = await open(`${url}/#/builds/default/arena`)
+    await press(page, 'Scale')
+    const slider = await page.waitForSelector('dialog input[type=range][aria-label="Standing by, from 0 to 4"]')
+    await slider?.focus()
+    await page.keyboard.press('ArrowUp')
+    await shows(page, 'Starts 1 server.')
+    expect(await page.$eval('dialog input[type=number]', ({ value }) => value)).toBe('2')
+    expect(await violations(page)).toEqual([])
+    const box = await slider?.boundingBox()
+    if (!box) throw new Error('the slider has no place')
+    const y = box.y + box.height / 2
+    await page.mouse.move(box.x + box.width / 2, y)
+    await page.mouse.down()
+    await page.mouse.move(box.x + box.width - 1, y, { steps: 5 })
+    await page.mouse.up()
+    await shows(page, 'Starts 3 servers.')
+    await page.locator('dialog button[type=submit]').click()
+    await shows(page, '4 of 4')
+    expect((await fleet.builds.get('arena')).spec).toMatchObject({ standingBy: 4, max: 4 })
+  },
+  limitMs,
+)
+
 /** Leaves in the same moment in which the editor has gone from the document. */
 const cancelAndAskToLeave = `new Promise((resolve) => {
   const leave = (_, observer) => {

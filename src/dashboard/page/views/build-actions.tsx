@@ -58,8 +58,8 @@ function ScaleAction({ build: { metadata, spec }, name = 'Scale', label, begin }
   const change = scaleChange(opened.value, wanted)
   const problem = scaleProblem(wanted) ?? (Object.keys(change).length === 0 ? 'Nothing has changed yet.' : undefined)
   const fields = [
-    ['Standing by', standingBy],
-    ['Max', max],
+    ['Standing by', standingBy, wanted.max || opened.value.max],
+    ['Max', max, Math.max(10, 2 * opened.value.max)],
   ] as const
   return (
     <Action
@@ -75,16 +75,33 @@ function ScaleAction({ build: { metadata, spec }, name = 'Scale', label, begin }
       }}
     >
       <div class="fields">
-        {fields.map(([field, value]) => (
-          <label key={field}>
-            {field}
-            <input type="number" min="0" value={value} onInput={(event) => (value.value = event.currentTarget.value)} />
-          </label>
-        ))}
+        {fields.map(([field, value, most]) => {
+          const onInput = (event: InputEventOn) => (value.value = event.currentTarget.value)
+          return (
+            <div key={field} class="field">
+              <label>
+                {field}
+                <input type="number" min="0" value={value} onInput={onInput} />
+              </label>
+              <input
+                type="range"
+                aria-label={`${field}, from 0 to ${most}`}
+                min="0"
+                max={most}
+                value={value}
+                onInput={onInput}
+              />
+            </div>
+          )
+        })}
       </div>
       {problem === undefined ? <p>{scaleConsequence(countsOf(model.value, keyOf(metadata)), wanted)}</p> : null}
     </Action>
   )
+}
+
+interface InputEventOn {
+  readonly currentTarget: HTMLInputElement
 }
 
 interface ScaleStepProps extends BuildProps {
