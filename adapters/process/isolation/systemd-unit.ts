@@ -12,10 +12,7 @@ import { isWithin, type SandboxInput, systemPaths } from './bubblewrap.js'
 /** The cgroup above those of all game servers, in which an operator may limit them together. */
 export const slice = 'gamekeeper.slice'
 
-export interface UnitInput extends Pick<
-  SandboxInput,
-  'directory' | 'writable' | 'temporary' | 'readOnly' | 'ownReadOnly'
-> {
+interface UnitInput extends Pick<SandboxInput, 'directory' | 'writable' | 'temporary' | 'readOnly' | 'ownReadOnly'> {
   readonly memoryBytes: number | undefined
   /** Without a controller for memory: of each process. */
   readonly dataBytes: number | undefined

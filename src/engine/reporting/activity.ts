@@ -11,11 +11,11 @@ import type { BuildEntry, ServerEntry } from '../state/entries.js'
 import type { Inventory } from '../state/inventory.js'
 import { countsOf } from '../state/queries.js'
 
-export const minuteMs = 60_000
-export const keptMinutes = 60
-export const maxCrashes = 50
+const minuteMs = 60_000
+const keptMinutes = 60
+const maxCrashes = 50
 /** How often servers, players and waiting callers are counted. */
-export const sampleMs = 10_000
+const sampleMs = 10_000
 
 export class Activity {
   readonly #clock: Clock
