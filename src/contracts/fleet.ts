@@ -229,7 +229,8 @@ export interface Fleet {
   readonly agentAddress: string | undefined
   /**
    * Allocates a server to a session. The same `sessionID` always gets the same server. Resolves when the allocation is
-   * durable or, with `confirm`, when the game has also confirmed the session. Throws `invalid`, `not-found` (no build has this
+   * durable or, with `confirm`, when the game has also confirmed the session. With `select`, the server is one that fits; with
+   * `labels`, `annotations`, `counters` or `lists`, these are changed in the same write. Throws `invalid`, `not-found` (no build has this
    * buildID), `none-standing-by` or `max-reached` (also after `waitMs`), `not-confirmed`, `unavailable`, `not-leader`,
    * `draining`, `closed`, `aborted`.
    */

@@ -21,7 +21,7 @@ import type { Conditions } from './reporting/conditions.js'
 import type { EventReporter } from './reporting/event-reporter.js'
 import type { StartFailures } from './reporting/start-failures.js'
 import type { Bucket, BuildEntry, ServerEntry } from './state/entries.js'
-import { isCurrent, isDraining } from './state/queries.js'
+import { isCurrent, isDraining, isReady } from './state/queries.js'
 
 export interface ChangeHandlerDependencies {
   readonly builds: Pick<BuildOperations, 'buildIDChanged'>
@@ -33,7 +33,7 @@ export interface ChangeHandlerDependencies {
   readonly heldHeartbeats: Pick<HeldHeartbeats, 'answerChanged'>
   readonly maintenance: Pick<MaintenanceAnnouncements, 'placed'>
   readonly startFailures: StartFailures
-  readonly waitQueue: Pick<WaitQueue, 'sessionAllocated' | 'total'>
+  readonly waitQueue: Pick<WaitQueue, 'dataChanged' | 'sessionAllocated' | 'total'>
 }
 
 export class ChangeHandlers {
@@ -68,6 +68,7 @@ export class ChangeHandlers {
     events.serverData(entry, before)
     if (record.node !== before.node) this.#deps.maintenance.placed(entry)
     this.#deps.heldHeartbeats.answerChanged(entry)
+    if (record.data !== before.data && isReady(bucket)) this.#deps.waitQueue.dataChanged(entry)
   }
 
   /** Called after a server was adopted from the store. Another host may have allocated it. */

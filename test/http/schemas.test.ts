@@ -18,7 +18,11 @@ interface Row {
 }
 
 const rows: readonly Row[] = [
-  { name: 'AllocationRequest', read: readAllocationRequest, onlyRules: /^$/ },
+  {
+    name: 'AllocationRequest',
+    read: readAllocationRequest,
+    onlyRules: /is not allowed beside (decrement|increment)$|for the operator \w+$|must have at most 16 entries/,
+  },
   { name: 'GameServerBuildPatch', read: readPatch, onlyRules: /^$/ },
   {
     name: 'GameServerBuildInput',

@@ -14,7 +14,7 @@ const allocation: readonly PlantedBug[] = [
     name: 'a server is reserved only after an await',
     standsFor: 'two callers get the same server',
     file: 'src/engine/allocation/allocator.ts',
-    from: 'let entry = this.#reserveReady(build, session, options, canWait)',
+    from: 'let entry = this.#reserveReady(build, session, selection, options, canWait)',
     to: 'let entry = build.buckets.ready.first; await Promise.resolve(); if (entry) this.#reserve(entry, session)',
   },
   {
@@ -89,9 +89,9 @@ const allocation: readonly PlantedBug[] = [
   {
     name: 'a server that becomes ready is not given to a waiting caller',
     standsFor: 'callers have to poll for a free server',
-    file: 'src/engine/allocation/wait-queue.ts',
-    from: 'this.#queues.get(entry.build)?.first?.resolve(entry)',
-    to: '',
+    file: 'src/engine/wiring.ts',
+    from: 'ready: (entry) => waitQueue.serve(entry),',
+    to: 'ready: () => {},',
   },
   {
     name: 'an unheard server is allocated before one that was heard',
@@ -530,6 +530,23 @@ const claims: readonly PlantedBug[] = [
   },
 ]
 
+const selection: readonly PlantedBug[] = [
+  {
+    name: 'a selector takes any server for one without a label',
+    standsFor: 'a caller gets a server that does not fit its request',
+    file: 'src/rules/planning/selection.ts',
+    from: 'return text === undefined\n  }',
+    to: 'return true\n  }',
+  },
+  {
+    name: 'an allocation stores its session without what it changes',
+    standsFor: 'more callers share a server than it has room for',
+    file: 'src/engine/persistence/server-writer.ts',
+    from: "selection && record.state === 'StandingBy' ? withChange(record, selection, isOfBuild) : record",
+    to: 'selection && build === undefined ? withChange(record, selection, isOfBuild) : record',
+  },
+]
+
 export const plantedBugs: readonly PlantedBug[] = [
   ...allocation,
   ...scaling,
@@ -539,4 +556,5 @@ export const plantedBugs: readonly PlantedBug[] = [
   ...maintenance,
   ...serverData,
   ...claims,
+  ...selection,
 ]

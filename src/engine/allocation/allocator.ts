@@ -6,6 +6,7 @@ import { FleetError, throwIfAborted } from '../../contracts/errors.js'
 import type { Allocation } from '../../contracts/sessions.js'
 import type { AllocationRequest, Session } from '../../rules/model/resources.js'
 import { sessionKey } from '../../rules/model/session-ids.js'
+import { type Selection, selectionOf, targetOf } from '../../rules/planning/selection.js'
 import { isHeartbeatOverdue, pickServer, pickSoonest } from '../../rules/planning/allocation.js'
 import type { EngineContext } from '../context.js'
 import { LostServer, type ServerWriter } from '../persistence/server-writer.js'
@@ -13,9 +14,17 @@ import type { Activity } from '../reporting/activity.js'
 import type { BuildEntry, ServerEntry } from '../state/entries.js'
 import { allocationOf } from './answer.js'
 import { isNoServerError, noBuildError, noServerError, outcomeUnknownError } from './allocation-errors.js'
-import { type AllocateOptions, type CallInProgress, newCall, resultWithin } from './call-in-progress.js'
+import {
+  type AllocateOptions,
+  type CallInProgress,
+  mayTakeUnheard,
+  newCall,
+  resultWithin,
+  sessionOf,
+} from './call-in-progress.js'
 import type { Confirmations } from './confirmations.js'
 import type { RetryGrace } from './retry-grace.js'
+import { homeOf, isSelected, noFittingServerError, pickSelected } from './selector.js'
 import type { WaitQueue } from './wait-queue.js'
 import { counted } from '../../rules/model/counted.js'
 
@@ -61,7 +70,7 @@ export class Allocator {
     if (held?.record.session) return Promise.resolve(this.#answerKnown(held, request))
     const first = this.#calls.get(key)
     if (first) return this.#join(first, request, options)
-    const call = newCall(request.buildID, ++this.#lastTicket, options.confirmMs !== undefined)
+    const call = newCall(request, ++this.#lastTicket, options.confirmMs !== undefined)
     this.#calls.set(key, call)
     return (call.result = this.#run(key, held, call, request, options))
   }
@@ -72,27 +81,29 @@ export class Allocator {
    */
   async #join(first: CallInProgress, request: AllocationRequest, options: AllocateOptions): Promise<Allocation> {
     const { clock, inventory } = this.#ctx
+    const selection = selectionOf(request)
+    const isSame = first.target === targetOf(request, selection)
     const since = clock.elapsed()
     const leftMs = () => Math.max(0, options.waitMs - (clock.elapsed() - since))
     const hasServer = () => inventory.serverBySession(request.sessionID) !== undefined
     try {
       const allocation = await resultWithin(clock, first, hasServer, options)
-      if (allocation) return this.#answerJoined(allocation, first, request)
+      if (allocation) return isSame ? allocation : this.#answerJoined(allocation, request)
       // The first call would wait longer, but this one ends, so the session gets a server that has not been heard.
-      if (first.buildID === request.buildID && this.#serveLastResort(request, options)) {
+      if (isSame && this.#serveLastResort(request, selection, options)) {
         return await this.#join(first, request, { ...options, waitMs: 0 })
       }
     } catch (error) {
       throwIfAborted(options.signal)
       const concernsOnlyFirst =
-        first.buildID !== request.buildID ||
+        !isSame ||
         FleetError.is(error, 'aborted') ||
         // Even without time left, this call may take an unheard server that the first call, which must be confirmed, may not.
         (isNoServerError(error) && (leftMs() > 0 || (first.confirms && options.confirmMs === undefined)))
       if (!concernsOnlyFirst) throw error
       return this.#allocate(request, { ...options, waitMs: leftMs() })
     }
-    throw noServerError(this.#buildFor(request), clock.elapsed() - since)
+    throw this.#noServerError(this.#buildFor(request, selection), selection, clock.elapsed() - since)
   }
 
   async #run(
@@ -105,6 +116,7 @@ export class Allocator {
     const { clock, inventory } = this.#ctx
     const { writer } = this.#deps
     const { signal } = options
+    const { selection } = call
     const session = sessionOf(request)
     const since = clock.elapsed()
     try {
@@ -118,14 +130,14 @@ export class Allocator {
         }
         if (held?.record.session) return this.#answerKnown(held, request)
 
-        const build = this.#buildFor(request)
+        const build = this.#buildFor(request, selection)
         this.#checkNotDraining(build)
         const isLastChance =
           options.waitMs <= 0 || clock.elapsed() - since >= options.waitMs || (this.#isQueueFull() && !call.hadServer)
         const canWait = !isLastChance || !mayTakeUnheard(options)
-        let entry = this.#reserveReady(build, session, options, canWait)
+        let entry = this.#reserveReady(build, session, selection, options, canWait)
         if (!entry) {
-          entry = await this.#waitForServer(build, call, session, since, options)
+          entry = await this.#waitForServer(build, call, { session, selection }, since, options)
           if (!entry) continue
           if (signal?.aborted) {
             inventory.release(entry)
@@ -153,7 +165,8 @@ export class Allocator {
     }
   }
 
-  #buildFor({ buildID }: AllocationRequest): BuildEntry {
+  #buildFor({ buildID = '' }: AllocationRequest, selection: Selection | undefined): BuildEntry {
+    if (selection) return homeOf(this.#ctx.inventory, selection)
     const build = this.#ctx.inventory.buildByID(buildID)
     if (!build) throw noBuildError(this.#ctx.inventory.builds.values(), buildID)
     return build
@@ -170,8 +183,7 @@ export class Allocator {
     return allocation
   }
 
-  #answerJoined(allocation: Allocation, first: CallInProgress, request: AllocationRequest): Allocation {
-    if (first.buildID === request.buildID) return allocation
+  #answerJoined(allocation: Allocation, request: AllocationRequest): Allocation {
     const entry = this.#ctx.inventory.serverBySession(request.sessionID)
     return entry?.record.session ? this.#answerKnown(entry, request) : allocation
   }
@@ -184,17 +196,28 @@ export class Allocator {
   #reserveReady(
     build: BuildEntry,
     session: Session,
+    selection: Selection | undefined,
     { confirmMs }: AllocateOptions,
     canWait: boolean,
   ): ServerEntry | undefined {
-    const entry = confirmMs === undefined ? pickServer(build.buckets, canWait) : this.#pickSoonest(build, canWait)
-    if (entry) this.#reserve(entry, session)
+    const bySoonest = confirmMs !== undefined && !selection
+    const entry = bySoonest ? this.#pickSoonest(build, canWait) : this.#pick(build, selection, canWait)
+    if (entry) this.#reserve(entry, session, selection)
     return entry
   }
 
+  #pick(build: BuildEntry, selection: Selection | undefined, canWait: boolean): ServerEntry | undefined {
+    return selection ? pickSelected(this.#ctx.inventory, selection, canWait) : pickServer(build.buckets, canWait)
+  }
+
+  #noServerError(build: BuildEntry, selection: Selection | undefined, waitedMs: number): FleetError {
+    const { inventory } = this.#ctx
+    return selection ? noFittingServerError(inventory, selection, build, waitedMs) : noServerError(build, waitedMs)
+  }
+
   /** Gives an unheard server to the first call for this session. Returns false if there is none, or the call does not wait. */
-  #serveLastResort(request: AllocationRequest, options: AllocateOptions): boolean {
-    const entry = pickServer(this.#buildFor(request).buckets, !mayTakeUnheard(options))
+  #serveLastResort(request: AllocationRequest, selection: Selection | undefined, options: AllocateOptions): boolean {
+    const entry = this.#pick(this.#buildFor(request, selection), selection, !mayTakeUnheard(options))
     return entry !== undefined && this.#deps.waitQueue.serveSession(sessionKey(request.sessionID), entry)
   }
 
@@ -206,8 +229,8 @@ export class Allocator {
     return pickSoonest({ ...buckets, held, due }, isOverdue, canWait)
   }
 
-  #reserve(entry: ServerEntry, session: Session): void {
-    this.#ctx.inventory.reserve(entry, session)
+  #reserve(entry: ServerEntry, session: Session, selection?: Selection): void {
+    this.#ctx.inventory.reserve(entry, session, selection)
     this.#deps.retryGrace.remove(entry.build, session.id)
     this.#ctx.enqueue(entry.build)
   }
@@ -215,7 +238,7 @@ export class Allocator {
   #waitForServer(
     build: BuildEntry,
     call: CallInProgress,
-    session: Session,
+    { session, selection }: { readonly session: Session; readonly selection: Selection | undefined },
     since: number,
     options: AllocateOptions,
   ): Promise<ServerEntry | undefined> {
@@ -224,7 +247,7 @@ export class Allocator {
     for (const timeOut of call.timedOutJoins?.splice(0) ?? []) timeOut()
     const waitedMs = this.#ctx.clock.elapsed() - since
     const leftMs = waitMs - waitedMs
-    if (leftMs <= 0) throw noServerError(build, waitedMs)
+    if (leftMs <= 0) throw this.#noServerError(build, selection, waitedMs)
     if (this.#isQueueFull() && !call.hadServer) {
       const { maxWaiting } = this.#ctx.limits
       const waiting = counted(waitQueue.total, 'caller is', 'callers are')
@@ -234,11 +257,12 @@ export class Allocator {
       session: sessionKey(session.id),
       ticket: call.ticket,
       waitMs: leftMs,
-      lastResort: () => pickServer(build.buckets, !mayTakeUnheard(options)),
-      timeoutError: () => noServerError(build, waitedMs + leftMs),
+      accepts: selection && ((entry: ServerEntry) => isSelected(this.#ctx.inventory, selection, entry)),
+      lastResort: () => this.#pick(build, selection, !mayTakeUnheard(options)),
+      timeoutError: () => this.#noServerError(build, selection, waitedMs + leftMs),
       signal,
     }
-    return waitQueue.wait(build, waiting, (entry) => this.#reserve(entry, session))
+    return waitQueue.wait(build, waiting, (entry) => this.#reserve(entry, session, selection))
   }
 
   #isQueueFull(): boolean {
@@ -274,19 +298,3 @@ export class Allocator {
     emitter.emit({ type: 'Allocated', at, build: build.ref, server, message: '', sessionID: session.id, waitedMs })
   }
 }
-
-/**
- * False for a call that has waited for a server and also has to wait until its game has received the session: there would be no
- * time left for that, and the session would be bound to a server that may not be heard for minutes.
- */
-function mayTakeUnheard({ waitMs, confirmMs }: AllocateOptions): boolean {
-  return waitMs <= 0 || confirmMs === undefined
-}
-
-function sessionOf({ sessionID, sessionCookie, initialPlayers = noPlayers }: AllocationRequest): Session {
-  return sessionCookie === undefined
-    ? { id: sessionID, initialPlayers }
-    : { id: sessionID, cookie: sessionCookie, initialPlayers }
-}
-
-const noPlayers: readonly string[] = Object.freeze([])

@@ -2,6 +2,8 @@
 import type { Clock } from '../../contracts/clock.js'
 import { FleetError } from '../../contracts/errors.js'
 import type { Allocation } from '../../contracts/sessions.js'
+import type { AllocationRequest, Session } from '../../rules/model/resources.js'
+import { type Selection, selectionOf, targetOf } from '../../rules/planning/selection.js'
 
 export interface AllocateOptions {
   /** How long to wait for a server. */
@@ -12,7 +14,9 @@ export interface AllocateOptions {
 }
 
 export interface CallInProgress {
-  readonly buildID: string
+  /** What the call asks for: see `targetOf`. */
+  readonly target: string
+  readonly selection: Selection | undefined
   /** Determines the position in the wait queue. The call keeps its ticket if it has to wait again. */
   readonly ticket: number
   /** True if the call waits until its game has confirmed the session. */
@@ -27,8 +31,10 @@ export interface CallInProgress {
 
 const pendingForever = new Promise<never>(() => {})
 
-export function newCall(buildID: string, ticket: number, confirms: boolean): CallInProgress {
-  return { buildID, ticket, confirms, hadServer: false, timedOutJoins: undefined, result: pendingForever }
+export function newCall(request: AllocationRequest, ticket: number, confirms: boolean): CallInProgress {
+  const selection = selectionOf(request)
+  const target = targetOf(request, selection)
+  return { target, selection, ticket, confirms, hadServer: false, timedOutJoins: undefined, result: pendingForever }
 }
 
 /**
@@ -55,3 +61,19 @@ export function resultWithin(
     })
   })
 }
+
+/**
+ * False for a call that has waited for a server and also has to wait until its game has received the session: there would be no
+ * time left for that, and the session would be bound to a server that may not be heard for minutes.
+ */
+export function mayTakeUnheard({ waitMs, confirmMs }: AllocateOptions): boolean {
+  return waitMs <= 0 || confirmMs === undefined
+}
+
+export function sessionOf({ sessionID, sessionCookie, initialPlayers = noPlayers }: AllocationRequest): Session {
+  return sessionCookie === undefined
+    ? { id: sessionID, initialPlayers }
+    : { id: sessionID, cookie: sessionCookie, initialPlayers }
+}
+
+const noPlayers: readonly string[] = Object.freeze([])

@@ -13,6 +13,8 @@ interface Waiter {
   readonly link: Link<Waiter>
   readonly ticket: number
   readonly session: string
+  /** Undefined if any server of the build will do. */
+  readonly accepts: ((entry: ServerEntry) => boolean) | undefined
   /** Ends the wait with a server, or with undefined if the session already has one. */
   resolve(entry: ServerEntry | undefined): void
   reject(error: unknown): void
@@ -24,6 +26,8 @@ export interface WaitOptions {
   /** Position in the queue: lower goes first. A caller that waits again keeps its ticket. */
   readonly ticket: number
   readonly waitMs: number
+  /** Whether a server, of any build, fits. Undefined if any server of the build does, and no other. */
+  readonly accepts?: ((entry: ServerEntry) => boolean) | undefined
   /** Returns the server to take when the wait ends, if there is one after all. */
   readonly lastResort: () => ServerEntry | undefined
   /** Creates the error for a wait that times out. */
@@ -37,6 +41,8 @@ export class WaitQueue {
   readonly #changed: (build: BuildEntry) => void
   readonly #queues = new Map<BuildEntry, LinkedSet<Waiter>>()
   readonly #bySession = new Map<string, Waiter>()
+  /** The waiters that also accept servers of other builds. */
+  readonly #selective = new Set<Waiter>()
 
   /** `changed` is called when a caller has joined or left a build's queue. */
   constructor(clock: Clock, retryGrace: RetryGrace, changed: (build: BuildEntry) => void) {
@@ -62,7 +68,7 @@ export class WaitQueue {
    */
   wait(
     build: BuildEntry,
-    { session, ticket, waitMs, lastResort, timeoutError, signal }: WaitOptions,
+    { session, ticket, waitMs, accepts, lastResort, timeoutError, signal }: WaitOptions,
     reserve: (entry: ServerEntry) => void,
   ): Promise<ServerEntry | undefined> {
     return new Promise<ServerEntry | undefined>((resolve, reject) => {
@@ -75,6 +81,7 @@ export class WaitQueue {
         link: unlinked(),
         session,
         ticket,
+        accepts,
         resolve: (entry) => {
           if (entry) reserve(entry)
           leave()
@@ -102,9 +109,24 @@ export class WaitQueue {
     })
   }
 
-  /** Gives a ready server to the caller at the head of its build's queue. */
+  /** Gives a ready server to the caller who has waited longest of those it fits. */
   serve(entry: ServerEntry): void {
-    this.#queues.get(entry.build)?.first?.resolve(entry)
+    const queue = this.#queues.get(entry.build)
+    if (this.#selective.size === 0) return queue?.first?.resolve(entry)
+    let next: Waiter | undefined
+    for (const waiter of this.#selective) {
+      if ((!next || waiter.ticket < next.ticket) && waiter.accepts?.(entry)) next = waiter
+    }
+    for (const waiter of queue ?? []) {
+      if (next && waiter.ticket > next.ticket) break
+      if (!waiter.accepts) return waiter.resolve(entry)
+    }
+    next?.resolve(entry)
+  }
+
+  /** Call when the data of a ready server have changed: it may fit a caller now. */
+  dataChanged(entry: ServerEntry): void {
+    if (this.#selective.size > 0) this.serve(entry)
   }
 
   /** Gives a server to the caller that waits for this session. Returns false if there is none. */
@@ -122,7 +144,12 @@ export class WaitQueue {
   /** Rejects the callers of one build, or all callers. */
   rejectAll(error: FleetError, build?: BuildEntry): void {
     for (const [other, queue] of [...this.#queues]) {
-      if (build === undefined || other === build) for (const waiter of [...queue]) waiter.reject(error)
+      if (build !== undefined && other !== build) continue
+      for (const waiter of [...queue]) {
+        // Another build may have a server for it.
+        if (build !== undefined && waiter.accepts) waiter.resolve(undefined)
+        else waiter.reject(error)
+      }
     }
     this.#retryGrace.clear(build)
   }
@@ -133,6 +160,7 @@ export class WaitQueue {
     this.#retryGrace.remove(build, waiter.session)
     this.#queues.set(build, queue)
     this.#bySession.set(waiter.session, waiter)
+    if (waiter.accepts) this.#selective.add(waiter)
     this.#changed(build)
   }
 
@@ -140,6 +168,7 @@ export class WaitQueue {
     const queue = this.#queues.get(build)
     if (!queue?.delete(waiter)) return
     this.#bySession.delete(waiter.session)
+    this.#selective.delete(waiter)
     if (queue.size === 0) this.#queues.delete(build)
   }
 }

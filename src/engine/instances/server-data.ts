@@ -19,13 +19,15 @@ export class ServerDataUpdates {
   }
 
   /**
-   * Atomic, and made in the tick of the call. Resolves when it is durable. Rejects with `invalid`, `out-of-range`,
+   * Atomic, and made in the tick of the call, unless the server is just being allocated by a request that depends on its data. Resolves when it is durable. Rejects with `invalid`, `out-of-range`,
    * `not-found` if the server is terminating, `not-leader` if another host leads now and may not know the change, or the store's error:
    * the change is then written as soon as the store works.
    */
   async update(entry: ServerEntry, change: unknown): Promise<void> {
     const update = readDataUpdate(change)
     if (!update.ok) throw refused('invalid', update.problem)
+    // The server is being allocated because its data fit, and they must still fit when that is stored.
+    while (entry.selection && entry.record.state !== 'Terminating') await this.#save(entry)
     if (entry.record.state === 'Terminating') {
       throw new FleetError('not-found', `server ${keyOf(entry.ref)} is terminating`)
     }

@@ -8,6 +8,7 @@ import type { Store, Versioned } from '../../contracts/store.js'
 import { isIdle, transition } from '../../rules/lifecycle/lifecycle.js'
 import { isSameData, mergedData } from '../../rules/lifecycle/server-data.js'
 import type { Server, Session } from '../../rules/model/resources.js'
+import { withChange } from '../../rules/planning/selection.js'
 import { repairedData } from '../../rules/validation/server-data.js'
 import type { ServerEntry } from '../state/entries.js'
 import type { Inventory } from '../state/inventory.js'
@@ -135,7 +136,11 @@ export class ServerWriter {
     const { servers } = this.#store
     for (let attempt = 1; ; attempt++) {
       const { record: base, intent } = entry
-      const written = intent ? transition(base, { type: 'allocated', session: intent }, this.#clock.now()) : base
+      const written = intent ? this.#allocated(entry, base, intent) : base
+      if (!written) {
+        this.#inventory.release(entry)
+        throw lost(entry, 'it does not fit the request any more')
+      }
       try {
         entry.revision =
           entry.revision === undefined ? await servers.create(written) : await servers.update(written, entry.revision)
@@ -147,6 +152,13 @@ export class ServerWriter {
         if (attempt >= maxAttempts) throw error
       }
     }
+  }
+
+  /** Returns undefined if the server does not fit the request any more. */
+  #allocated({ build, selection }: ServerEntry, record: Server, session: Session): Server | undefined {
+    const isOfBuild = (buildID: string) => this.#inventory.buildByID(buildID) === build
+    const changed = selection && record.state === 'StandingBy' ? withChange(record, selection, isOfBuild) : record
+    return changed && transition(changed, { type: 'allocated', session }, this.#clock.now())
   }
 
   /** Returns true if the write took effect after all, or false if it must be retried. */
@@ -182,8 +194,11 @@ export class ServerWriter {
     // An intent set during this write is not included in it.
     if (!session || session !== entry.intent) return
     // The server may have changed during the write. It gets the session only if it is still standing by.
-    const next =
-      entry.record === base ? written : transition(entry.record, { type: 'allocated', session }, this.#clock.now())
+    const now = this.#clock.now()
+    const data = { type: 'data' as const, data: written.data }
+    // Until then, its data are changed by this write only.
+    const current = entry.selection && entry.record !== base ? transition(entry.record, data, now) : entry.record
+    const next = entry.record === base ? written : transition(current, { type: 'allocated', session }, now)
     if (next.session?.id === session.id) this.#inventory.grant(entry, next)
     // Otherwise the server has ended. If the store contains the session, no other server may get it until it is removed
     // from there.

@@ -8,6 +8,8 @@ import type { Losses } from '../../rules/lifecycle/losses.js'
 import type { DeclaredPorts } from '../../rules/model/named-ports.js'
 import type { ServerData } from '../../rules/model/server-data.js'
 import type { Build, Maintenance, Ref, Server, Session } from '../../rules/model/resources.js'
+import type { Selection } from '../../rules/planning/selection.js'
+import type { DataGroups } from './data-groups.js'
 import type { Link, LinkedSet } from './linked-set.js'
 
 /**
@@ -63,6 +65,8 @@ export interface ServerEntry {
   readonly nextHeartbeatLink: Link<ServerEntry>
   /** The session that the server is being allocated to. Not durable yet, so the caller has not been answered. */
   intent: Session | undefined
+  /** What the request for `intent` demands of the server's data, and how it changes them. Its write decides. */
+  selection: Selection | undefined
   /** True if the outcome of writing `intent` is unknown. The server then stays reserved until the store has been read back. */
   uncertain: boolean
   /** The write in progress, if any. */
@@ -154,6 +158,8 @@ export interface BuildEntry {
   readonly heldReady: LinkedSet<ServerEntry>
   /** The other servers in the bucket `ready` that have sent heartbeats to this host, least recent heartbeat first. */
   readonly dueReady: LinkedSet<ServerEntry>
+  /** Undefined until a request selects servers of this build by their data. */
+  groups: DataGroups | undefined
   /** Template hash of the build's current spec. */
   templateHash: string
   /** The data that a new server begins with. */

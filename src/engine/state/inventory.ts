@@ -6,6 +6,7 @@ import { gamePortsOf } from '../../rules/game/game-ports.js'
 import { initialData } from '../../rules/lifecycle/server-data.js'
 import { type Build, draftOf, keyOf, type Ref, type Server, type Session } from '../../rules/model/resources.js'
 import { sessionKey } from '../../rules/model/session-ids.js'
+import type { Selection } from '../../rules/planning/selection.js'
 import { templateHash } from '../../rules/planning/template-hash.js'
 import { repairedData } from '../../rules/validation/server-data.js'
 import { newBuild, newServer } from './create-entries.js'
@@ -123,6 +124,7 @@ export class Inventory {
     const bucket = bucketOf(entry)
     entry.bucket = bucket
     build.buckets[bucket].add(entry)
+    build.groups?.place(entry)
     return entry
   }
 
@@ -155,8 +157,9 @@ export class Inventory {
   }
 
   /** Reserves a server that can be allocated for a session, so that no other caller gets it. */
-  reserve(entry: ServerEntry, session: Session): void {
+  reserve(entry: ServerEntry, session: Session, selection?: Selection): void {
     entry.intent = session
+    entry.selection = selection
     this.#indexSession(session, entry)
     this.#place(entry)
   }
@@ -165,6 +168,7 @@ export class Inventory {
   grant(entry: ServerEntry, record: Server): void {
     const { intent } = entry
     entry.intent = undefined
+    entry.selection = undefined
     entry.uncertain = false
     // `reserve` has already indexed this session.
     if (intent && intent === record.session) return this.#setRecord(entry, record)
@@ -177,6 +181,7 @@ export class Inventory {
   release(entry: ServerEntry): void {
     const session = entry.intent
     entry.intent = undefined
+    entry.selection = undefined
     entry.uncertain = false
     if (session && entry.record.session?.id !== session.id) this.#unindexSession(session, entry)
     this.#listener.released(entry)
@@ -194,6 +199,7 @@ export class Inventory {
     build.buckets[entry.bucket].delete(entry)
     build.needsAction.delete(entry)
     build.withoutPort.delete(entry)
+    build.groups?.remove(entry)
     build.heartbeating.delete(entry)
     build.awaitingFirstHeartbeat.delete(entry)
     build.awaitingHeartbeat.delete(entry)
@@ -206,6 +212,7 @@ export class Inventory {
     if (before === record) return
     entry.record = record
     this.#place(entry)
+    if (before.data !== record.data) entry.build.groups?.place(entry)
     this.#listener.changed(entry, before, from)
   }
 
@@ -214,6 +221,7 @@ export class Inventory {
     if (bucket === entry.bucket) return
     entry.build.buckets[bucket].add(entry)
     entry.bucket = bucket
+    entry.build.groups?.place(entry)
     if (bucket !== 'ready') entry.nextHeartbeatLink.set?.delete(entry)
     if (isReady(bucket)) this.#listener.ready(entry)
   }

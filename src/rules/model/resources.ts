@@ -2,6 +2,7 @@
  * The records of builds, servers and details, as the engine uses them and a store keeps them. Records are immutable: a
  * change creates a new record. Their public form is defined in `wire.ts`.
  */
+export type { AllocationRequest } from './allocation.js'
 import type { Counter, ServerData, ValueList } from './server-data.js'
 
 /** Identifies a build, server or detail. */
@@ -273,19 +274,6 @@ export interface Detail extends Ref {
   /** Name of the server's build. */
   readonly build: string
   readonly players: readonly string[]
-}
-
-export interface AllocationRequest {
-  readonly buildID: string
-  /**
-   * 1 to 128 visible characters, with spaces only between others; not `.` or `..`. The same sessionID always gets the same server
-   * while that server exists. GUIDs are compared without regard to case, all other ids exactly.
-   */
-  readonly sessionID: string
-  /** Passed to the game server through its SDK. */
-  readonly sessionCookie?: string
-  /** Ids of the players expected to connect first. */
-  readonly initialPlayers?: readonly string[]
 }
 
 /** Converts a ref to a string, for map keys and messages. Unambiguous, because neither part can contain a slash. */

@@ -52,6 +52,14 @@ export const sizeLimits = Object.freeze({
   listValueBytes: 256,
   /** All values in all lists of a server. */
   listsBytes: 64 * kibibyte,
+  /** Number of selectors in an allocation. */
+  selectors: 8,
+  /** Number of builds in a selector. */
+  selectorBuilds: 16,
+  /** Number of labels, of label expressions, of counters and of lists in a selector. */
+  selectorConditions: 16,
+  /** Number of values in a label expression. */
+  selectorValues: 32,
   /** A message, reason or list in an event, a condition, a status or an error. Longer ones are cut. */
   messageBytes: 2 * kibibyte,
 })

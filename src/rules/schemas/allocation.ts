@@ -1,22 +1,28 @@
 /** Schemas of an allocation: the request and the response. */
 import { sizeLimits } from '../model/sizes.js'
 import { allocatedPorts, guid, initialPlayers, kib, serverRef, sessionID } from './common.js'
+import { serverSelectors } from './selection.js'
+import { serverDataUpdate } from './server-data.js'
 import type { ObjectSchema } from './schema.js'
+
+const { labels, annotations, counters, lists } = serverDataUpdate.properties
 
 export const allocationRequest = {
   id: 'AllocationRequest',
   type: 'object',
   unknownFields: 'ignore',
   expected: 'an allocation request object',
-  description: 'A request to allocate a server of a build to a session.',
-  required: ['buildID', 'sessionID'],
+  description: 'A request to allocate a server to a session: one of a build, or one that fits a selector.',
+  required: ['sessionID'],
+  alternatives: [['buildID'], ['select']],
   properties: {
     buildID: {
       type: 'string',
       minLength: 1,
-      description: 'The spec.buildID of the build to allocate from.',
+      description: 'The spec.buildID of the build to allocate from. Either this or select.',
       examples: ['85ffe8da-c82f-4035-86c5-9d2b5f42d6f6'],
     },
+    select: serverSelectors,
     sessionID: {
       ...sessionID,
       description:
@@ -32,6 +38,20 @@ export const allocationRequest = {
       ...initialPlayers,
       description: `Ids of the players who are expected to connect first. Passed to the game server through its SDK. At most ${sizeLimits.initialPlayers} ids, with at most ${sizeLimits.playerIDBytes} bytes of UTF-8 each and ${kib(sizeLimits.initialPlayersBytes)} together.`,
       examples: [['amie']],
+    },
+    labels: { ...labels, description: 'Labels to set on the server together with the session; null removes one.' },
+    annotations: {
+      ...annotations,
+      description: 'Annotations to set on the server together with the session; null removes one.',
+    },
+    counters: {
+      ...counters,
+      description:
+        'Changes of counters, together with the session. A server that they would take out of range does not fit.',
+    },
+    lists: {
+      ...lists,
+      description: 'Changes of lists, together with the session. A server that they would overfill does not fit.',
     },
   },
 } as const satisfies ObjectSchema

@@ -24,13 +24,14 @@ export const annotationText = {
   maxBytes: sizeLimits.annotationsBytes,
 } as const satisfies StringSchema
 
-const name = {
+/** The name of a counter or a list. */
+export const dataName = {
   type: 'string',
   pattern: '^[A-Za-z]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$',
   expected: '1 to 63 letters, digits and inner dashes, underscores and dots, beginning with a letter',
 } as const satisfies StringSchema
 
-const listValue = {
+export const listValue = {
   type: 'string',
   minLength: 1,
   maxBytes: sizeLimits.listValueBytes,
@@ -81,14 +82,14 @@ export const list = {
 
 const counterMap = {
   type: 'object',
-  keys: name,
+  keys: dataName,
   additionalProperties: counter,
   expected: 'an object of counters',
 } as const satisfies MapSchema
 
 const listMap = {
   type: 'object',
-  keys: name,
+  keys: dataName,
   additionalProperties: list,
   expected: 'an object of lists',
 } as const satisfies MapSchema
@@ -139,7 +140,7 @@ export const serverDataUpdate = {
     },
     counters: {
       type: 'object',
-      keys: name,
+      keys: dataName,
       additionalProperties: {
         type: 'object',
         unknownFields: 'refuse',
@@ -158,7 +159,7 @@ export const serverDataUpdate = {
     },
     lists: {
       type: 'object',
-      keys: name,
+      keys: dataName,
       additionalProperties: {
         type: 'object',
         unknownFields: 'refuse',

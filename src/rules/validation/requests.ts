@@ -1,5 +1,6 @@
 /** Validates and copies requests for builds, patches and allocations. Adds the checks that a schema cannot express. Pure. */
-import type { AllocationRequest, BuildSpec, HealthLimits, PodTemplateSpec } from '../model/resources.js'
+import type { AllocationRequest } from '../model/allocation.js'
+import type { BuildSpec, HealthLimits, PodTemplateSpec } from '../model/resources.js'
 import type { RunSpec } from '../model/run.js'
 import { fitsBytes, sizeLimits, utf8Bytes } from '../model/sizes.js'
 import { allocationRequest } from '../schemas/allocation.js'
@@ -7,6 +8,7 @@ import { buildInput, buildPatch, buildSpecInput } from '../schemas/build.js'
 import { type Checked, invalid, isObject, type Refused, valid } from './problem.js'
 import { checkRunPorts, expandRun, runFieldsIn } from './run.js'
 import { checkDeclared } from './server-data.js'
+import { checkSelection } from './selection.js'
 import { checkTemplate, type TemplateSupport } from './template.js'
 import { compile, compileFields, type Validator } from './validator.js'
 
@@ -165,8 +167,11 @@ function inTermsOf(run: RunSpec, { problem }: Refused): Refused {
 export function readAllocationRequest(body: unknown): Checked<AllocationRequest> {
   if (!isObject(body)) return checkAllocationRequest(body)
   // This is on the hot path of allocations: reading the fields in a loop would take 50 % longer.
-  const { buildID, sessionID, sessionCookie, initialPlayers } = body
+  const { buildID, select, sessionID, sessionCookie, initialPlayers, labels, annotations, counters, lists } = body
+  const changes = labels !== undefined || annotations !== undefined || counters !== undefined || lists !== undefined
+  if (select !== undefined || changes) return readSelection(body)
   const isValid =
+    buildID !== undefined &&
     allocationFields.buildID(buildID) &&
     allocationFields.sessionID(sessionID) &&
     allocationFields.sessionCookie(sessionCookie) &&
@@ -181,5 +186,20 @@ export function readAllocationRequest(body: unknown): Checked<AllocationRequest>
     players === undefined
       ? { buildID, sessionID, sessionCookie }
       : { buildID, sessionID, sessionCookie, initialPlayers: players },
+  )
+}
+
+function readSelection(body: unknown): Checked<AllocationRequest> {
+  const request: Checked<AllocationRequest> = checkAllocationRequest(body)
+  if (!request.ok) return request
+  const { value } = request
+  const known = Object.keys(allocationRequest.properties)
+  return (
+    checkSelection(value) ??
+    valid(
+      structuredClone(
+        Object.fromEntries(Object.entries(value).filter(([name]) => known.includes(name))) as AllocationRequest,
+      ),
+    )
   )
 }

@@ -65,11 +65,16 @@ function checkCounts(field: string, entries: Entries = {}): Refused | undefined 
 export function readDataUpdate(body: unknown): Checked<ServerDataUpdate> {
   const update = checkUpdate(body)
   if (!update.ok) return update
-  for (const [name, counter] of Object.entries(update.value.counters ?? {})) {
+  return checkCounterChanges(update.value) ?? valid(structuredClone(update.value))
+}
+
+/** Checks changes that the schema has accepted. */
+export function checkCounterChanges({ counters = {} }: Pick<ServerDataUpdate, 'counters'>): Refused | undefined {
+  for (const [name, counter] of Object.entries(counters)) {
     const [first, second] = (['increment', 'decrement', 'count'] as const).filter((part) => counter[part] !== undefined)
     if (second) return invalid(`counters.${name}.${second}`, `is not allowed beside ${first}`)
   }
-  return valid(structuredClone(update.value))
+  return undefined
 }
 
 /**

@@ -161,7 +161,7 @@ export class SimulationRun implements SimulationContext {
   /** Reports every store change to the invariants. Half of the watched stores have a garbage collector, like a cluster's. */
   #storeListener(watched: boolean): StoreListener {
     const { world } = this
-    const { claims, confirmations, gracePeriods, records, serverData } = this.invariants
+    const { claims, confirmations, gracePeriods, records, selections, serverData } = this.invariants
     const collector = watched && world.chance(0.5) ? new GarbageCollector(world, () => this) : undefined
     return {
       buildWritten: (before, after) => {
@@ -180,6 +180,7 @@ export class SimulationRun implements SimulationContext {
         const { name, state, health, session, ending } = after
         world.fingerprint.add(name, state, health, session?.id, ending?.reason)
         records.serverWritten(before, after, late)
+        selections.serverWritten(before, after)
         collector?.serverWritten(before, after)
       },
       serverRemoved(before, external) {

@@ -378,6 +378,25 @@ describe('an allocation request', () => {
     ['every field', { ...good, sessionCookie: 'map=dust é', initialPlayers: ['amie', 'bo', 'amie'] }],
     ['an empty cookie and no players', { ...good, sessionCookie: '', initialPlayers: [] }],
     ['a GUID in upper case', { ...good, sessionID: sessionID.toUpperCase() }],
+    [
+      'selectors and changes',
+      {
+        sessionID,
+        select: [
+          {
+            builds: ['a', 'b'],
+            matchLabels: { map: 'dust' },
+            matchExpressions: [{ key: 'mode', operator: 'NotIn', values: ['ranked'] }],
+            counters: { rooms: { minCount: 0, minAvailable: 2 } },
+            lists: { seats: { contains: 'amie', minAvailable: 1 } },
+          },
+        ],
+        labels: { map: 'dust', mode: null },
+        annotations: { host: 'amie' },
+        counters: { rooms: { increment: 1 } },
+        lists: { seats: { add: ['bo'] } },
+      },
+    ],
     ['the empty GUID', { ...good, sessionID: '00000000-0000-0000-0000-000000000000' }],
     ['a buildID that no build can have', { ...good, buildID: 'x'.repeat(500) }],
   ])('with %s is read unchanged', (_what, body) => {
@@ -398,7 +417,7 @@ describe('an allocation request', () => {
   it.each<[string, unknown, string, string]>([
     ['nothing', undefined, 'body', 'must be an allocation request object, but is absent'],
     ['a string', sessionID, 'body', `must be an allocation request object, but is "${sessionID}"`],
-    ['no buildID', { sessionID }, 'buildID', 'must be a non-empty string, but is absent'],
+    ['neither buildID nor select', { sessionID }, 'body', 'must have buildID, or select'],
     ['an empty buildID', { ...good, buildID: '' }, 'buildID', 'must be a non-empty string, but is ""'],
     ['a buildID of another type', { ...good, buildID: 7 }, 'buildID', 'must be a non-empty string, but is 7'],
     ['no sessionID', { buildID: 'b' }, 'sessionID', 'must be a string of 1 to 128 visible characters, but is absent'],
@@ -422,6 +441,62 @@ describe('an allocation request', () => {
       'initialPlayers[1]',
       'must be a string, but is 7',
     ],
+    [
+      'both buildID and select',
+      { ...good, select: [{ builds: ['b'] }] },
+      'select',
+      'is not allowed beside buildID; set buildID, or select',
+    ],
+    ['no selector', { sessionID, select: [] }, 'select', 'must be an array of at least one selector, but is []'],
+    [
+      'a selector without builds',
+      { sessionID, select: [{ builds: ['b'] }, {}] },
+      'select[1].builds',
+      'must be an array of at least one buildID, but is absent',
+    ],
+    [
+      'an unknown condition',
+      { sessionID, select: [{ builds: ['b'], matchLabel: {} }] },
+      'select[0].matchLabel',
+      'is not allowed; did you mean matchLabels?',
+    ],
+    [
+      'In without values',
+      { sessionID, select: [{ builds: ['b'], matchExpressions: [{ key: 'map', operator: 'In' }] }] },
+      'select[0].matchExpressions[0].values',
+      'must be set for the operator In',
+    ],
+    [
+      'Exists with values',
+      { sessionID, select: [{ builds: ['b'], matchExpressions: [{ key: 'map', operator: 'Exists', values: ['a'] }] }] },
+      'select[0].matchExpressions[0].values',
+      'is not allowed for the operator Exists',
+    ],
+    [
+      'an unknown operator',
+      { sessionID, select: [{ builds: ['b'], matchExpressions: [{ key: 'map', operator: 'Gt' }] }] },
+      'select[0].matchExpressions[0].operator',
+      'must be one of In, NotIn, Exists, DoesNotExist, but is "Gt"',
+    ],
+    [
+      'too many selectors',
+      { sessionID, select: Array.from({ length: 9 }, () => ({ builds: ['b'] })) },
+      'select',
+      'must have at most 8 items, but has 9',
+    ],
+    [
+      'too many conditions',
+      { sessionID, select: [{ builds: ['b'], matchLabels: manyLabels(17) }] },
+      'select[0].matchLabels',
+      'must have at most 16 entries, but has 17',
+    ],
+    [
+      'two changes of a counter',
+      { ...good, counters: { rooms: { increment: 1, count: 2 } } },
+      'counters.rooms.count',
+      'is not allowed beside increment',
+    ],
+    ['labels null', { ...good, labels: null }, 'labels', 'must be an object of labels, but is null'],
     ['players null', { ...good, initialPlayers: null }, 'initialPlayers', 'must be an array of strings, but is null'],
   ])('is refused for %s', (_what, body, field, message) => {
     expect(readAllocationRequest(frozen(body))).toStrictEqual(refused(field, message))
@@ -440,6 +515,8 @@ describe('an allocation request', () => {
     },
   )
 })
+
+const manyLabels = (count: number) => Object.fromEntries(Array.from({ length: count }, (_, i) => [`l${i}`, 'x']))
 
 const label = fc.stringMatching(/^[a-z0-9]([-a-z0-9]{0,10}[a-z0-9])?$/)
 const validBuild: fc.Arbitrary<BuildInput> = fc

@@ -15,7 +15,7 @@ export async function runCallers(context: SimulationContext, count: number, long
 
 async function runCaller(context: SimulationContext, build: string, longestWaitMs: number): Promise<void> {
   const { world } = context
-  const request = { buildID: currentIDOf(context, build), sessionID: world.guid(), initialPlayers: ['amie'] }
+  const request = someRequest(context, build)
   const waitMs = world.chance(0.5) ? undefined : world.between(0, longestWaitMs)
   const options = { ...(waitMs !== undefined && { waitMs }), confirm: world.chance(0.3) }
   for (let attempt = 0; attempt < 6; attempt++) {
@@ -30,6 +30,15 @@ async function runCaller(context: SimulationContext, build: string, longestWaitM
     // Some callers retry quickly, like a program; others slowly, like a person.
     await pause(world, world.chance(0.5) ? world.between(1, 200) : world.between(50, 10_000))
   }
+}
+
+/** Some requests select servers by their data, and change these. */
+function someRequest(context: SimulationContext, build: string): AllocationRequest {
+  const { world, invariants } = context
+  const sessionID = world.guid()
+  if (!world.chance(0.3)) return { buildID: currentIDOf(context, build), sessionID, initialPlayers: ['amie'] }
+  const ticket = world.chance(0.5) ? invariants.serverData.ticketOfAllocation() : undefined
+  return invariants.selections.request(sessionID, ticket)
 }
 
 /** Reads the buildID from the store, since an external edit may have changed it. */

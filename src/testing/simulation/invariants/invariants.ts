@@ -20,6 +20,7 @@ import { Liveness } from './liveness.js'
 import { Maintenance } from './maintenance.js'
 import { Records } from './records.js'
 import { ServerDataChanges } from './server-data.js'
+import { Selections } from './allocations/selections.js'
 import { Sessions } from './allocations/sessions.js'
 import { type FleetSnapshot, takeSnapshot } from './snapshot.js'
 import { isInvalidSpec } from './spec-checks.js'
@@ -45,6 +46,7 @@ export interface InvariantsOptions {
 
 export class Invariants {
   readonly sessions: Sessions
+  readonly selections: Selections
   readonly claims: Claims
   readonly confirmations: Confirmations
   readonly waitingCallers: WaitingCallers
@@ -73,6 +75,7 @@ export class Invariants {
     const store = () => deps().store
     const backend = () => deps().backend
     this.sessions = new Sessions(world, deps)
+    this.selections = new Selections(world, store)
     this.claims = new Claims(world, deps)
     this.confirmations = new Confirmations(world, () => ({
       backend: backend(),

@@ -85,7 +85,7 @@ export class LateStarts {
     const late = servers.filter((server) => isStarting(server) && this.#late.has(server.metadata.name)).length
     const callers = waitingCallers.waitingCount(snapshot.host, spec.buildID)
     const expected = waitingCallers.expectedCount(snapshot.host, spec.buildID)
-    if (late > spec.standingBy + callers + expected) {
+    if (late > spec.standingBy + callers + expected + waitingCallers.selectiveCount(snapshot.host)) {
       report(`build ${metadata.name} has more late servers than it wants`, toleranceMs)
     }
     if (status.health === 'Unhealthy') return

@@ -15,7 +15,8 @@ import type { UnheardServers } from './unheard-servers.js'
 
 export interface WaitingCall {
   readonly host: Host
-  readonly buildID: string
+  /** Undefined for a call that selects servers by their data. */
+  readonly buildID: string | undefined
   readonly sessionID: string
   readonly waitMs: number
   /** How long the call may take in all if it waits for the game. */
@@ -35,7 +36,7 @@ const retryMs = 3_000
 
 interface TimedOutCaller {
   readonly host: Host
-  readonly buildID: string
+  readonly buildID: string | undefined
   readonly at: number
 }
 
@@ -76,7 +77,9 @@ export class WaitingCallers {
     const isTimeout = call.waited && this.#isTimeout(call)
     // A call that has waited and must be confirmed does not get an unheard server.
     const mayTakeUnheard = call.waitMs === 0 || call.confirmMs === undefined
-    if ((isTimeout && mayTakeUnheard) || call.step === this.world.steps) this.#refused.add(call.buildID)
+    if ((isTimeout && mayTakeUnheard) || call.step === this.world.steps) {
+      if (call.buildID !== undefined) this.#refused.add(call.buildID)
+    }
     if (isTimeout) this.#recordTimeout(call)
   }
 
@@ -111,6 +114,12 @@ export class WaitingCallers {
       if (!inFlight.has(call.sessionID) && !this.#isWaitingForGame(call)) sessions.add(call.sessionID)
     }
     return sessions.size
+  }
+
+  /** Number of calls that may wait in the queue of any build. */
+  selectiveCount(host: Host): number {
+    const counted = [...this.#calls, ...this.#timedOut.values()]
+    return counted.filter((call) => call.host === host && call.buildID === undefined).length
   }
 
   check(snapshot: FleetSnapshot, electedAt: number): void {
@@ -155,7 +164,7 @@ export class WaitingCallers {
     let behindWrites = [...snapshot.servers.values()].filter(isBehindWrite).length
     for (const call of waiting.values()) {
       call.waited = true
-      if (known.has(call.buildID) || behindWrites-- > 0) continue
+      if (call.buildID === undefined || known.has(call.buildID) || behindWrites-- > 0) continue
       this.world.violate(`a caller is waiting for ${call.sessionID} although build ${call.buildID} was deleted`)
     }
     for (const call of this.#calls) if (call.host !== host) this.#checkDismissed(call, electedAt)
@@ -181,7 +190,8 @@ export class WaitingCallers {
     const expecting = builds.filter((build) => !isDraining(build) && !hasDuplicateBuildID(build, builds))
     const open = new Set(expecting.map(({ spec }) => spec.buildID))
     for (const [session, { buildID, at }] of this.#timedOut) {
-      if (!open.has(buildID) || this.world.elapsedMs >= at + retryMs) this.#timedOut.delete(session)
+      if ((buildID !== undefined && !open.has(buildID)) || this.world.elapsedMs >= at + retryMs)
+        this.#timedOut.delete(session)
     }
   }
 

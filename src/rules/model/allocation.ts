@@ -1,0 +1,62 @@
+/** What a caller asks for: a server of a build, or one that fits a selector, and what to change on it. */
+import type { ServerDataUpdate } from './server-data.js'
+
+export interface AllocationRequest {
+  /** The spec.buildID of the build to allocate from. Either this or `select`. */
+  readonly buildID?: string
+  /** Which servers fit, most wanted first: the first selector that any server standing by fits wins. */
+  readonly select?: readonly ServerSelector[]
+  /**
+   * 1 to 128 visible characters, with spaces only between others; not `.` or `..`. The same sessionID always gets the same server
+   * while that server exists. GUIDs are compared without regard to case, all other ids exactly.
+   */
+  readonly sessionID: string
+  /** Passed to the game server through its SDK. */
+  readonly sessionCookie?: string
+  /** Ids of the players expected to connect first. */
+  readonly initialPlayers?: readonly string[]
+  /** Labels to set on the server together with the session; null removes one. */
+  readonly labels?: NonNullable<ServerDataUpdate['labels']>
+  /** Annotations to set on the server together with the session; null removes one. */
+  readonly annotations?: NonNullable<ServerDataUpdate['annotations']>
+  /** Changes of counters, together with the session. A server that they would take out of range does not fit. */
+  readonly counters?: NonNullable<ServerDataUpdate['counters']>
+  /** Changes of lists, together with the session. A server that they would overfill does not fit. */
+  readonly lists?: NonNullable<ServerDataUpdate['lists']>
+}
+
+/** A server fits if it is of one of the builds and meets all conditions. */
+export interface ServerSelector {
+  /** BuildIDs. Those that no build has are passed over. */
+  readonly builds: readonly string[]
+  /** Labels that the server must have. */
+  readonly matchLabels?: Readonly<Record<string, string>>
+  readonly matchExpressions?: readonly LabelExpression[]
+  readonly counters?: Readonly<Record<string, CounterCondition>>
+  readonly lists?: Readonly<Record<string, ListCondition>>
+}
+
+export const labelOperators = ['In', 'NotIn', 'Exists', 'DoesNotExist'] as const
+
+/** As in Kubernetes: `NotIn` is also true of a server without the label. */
+export interface LabelExpression {
+  readonly key: string
+  readonly operator: (typeof labelOperators)[number]
+  /** For `In` and `NotIn`. */
+  readonly values?: readonly string[]
+}
+
+/** A server without the counter does not fit. */
+export interface CounterCondition {
+  readonly minCount?: number
+  /** The least that must be left up to the capacity. */
+  readonly minAvailable?: number
+}
+
+/** A server without the list does not fit. */
+export interface ListCondition {
+  /** A value that the list must have. */
+  readonly contains?: string
+  /** The least that must be left up to the capacity. */
+  readonly minAvailable?: number
+}

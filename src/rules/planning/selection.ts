@@ -1,0 +1,96 @@
+/** Whether a server fits a request that selects servers by their data. Pure. */
+import type { AllocationRequest, LabelExpression, ServerSelector } from '../model/allocation.js'
+import { canonical } from '../model/canonical.js'
+import { draftOf, type Server } from '../model/resources.js'
+import { noData, type ServerData, type ServerDataUpdate } from '../model/server-data.js'
+import { updatedData } from '../lifecycle/server-data.js'
+
+/** A request that selects servers by their data, or changes them. */
+export interface Selection {
+  /** Most wanted first. */
+  readonly selectors: readonly ServerSelector[]
+  /** What to change together with the session. A server in which the change does not fit is not taken. */
+  readonly change: ServerDataUpdate | undefined
+}
+
+/** Returns undefined for a request that only names a build. */
+export function selectionOf(request: AllocationRequest): Selection | undefined {
+  const { buildID, select, labels, annotations, counters, lists } = request
+  if ((labels ?? annotations ?? counters ?? lists) === undefined) {
+    return select && { selectors: select, change: undefined }
+  }
+  const change = {
+    ...(labels && { labels }),
+    ...(annotations && { annotations }),
+    ...(counters && { counters }),
+    ...(lists && { lists }),
+  }
+  return { selectors: select ?? [{ builds: [buildID ?? ''] }], change }
+}
+
+/** Equal for requests that ask for the same: a second call for a session joins the first only if it does. */
+export function targetOf({ buildID }: AllocationRequest, selection: Selection | undefined): string {
+  return selection === undefined ? (buildID ?? '') : canonical(selection)
+}
+
+/** True if a server of the right build with these data meets the conditions of the selector, and the change fits. */
+export function fits(
+  data: ServerData = noData,
+  selector: ServerSelector,
+  change: ServerDataUpdate | undefined,
+): boolean {
+  return meets(data, selector) && (change === undefined || updatedData(data, change).ok)
+}
+
+/** Returns the server with the change made, or undefined if it does not fit. `isOfBuild`: whether it is of a build with this buildID. */
+export function withChange(
+  server: Server,
+  { selectors, change }: Selection,
+  isOfBuild: (buildID: string) => boolean,
+): Server | undefined {
+  const fitting = selectors.some(
+    ({ builds, ...rest }) => builds.some(isOfBuild) && fits(server.data, { builds, ...rest }, change),
+  )
+  if (!fitting || change === undefined) return fitting ? server : undefined
+  const updated = updatedData(server.data, change)
+  if (!updated.ok) return undefined
+  const next = draftOf(server)
+  next.data = updated.data
+  return next
+}
+
+function meets(data: ServerData, { matchLabels, matchExpressions = [], counters, lists }: ServerSelector): boolean {
+  for (const key in matchLabels) if (own(data.labels, key) !== matchLabels[key]) return false
+  if (!matchExpressions.every((expression) => isTrue(data, expression))) return false
+  for (const name in counters) {
+    const counter = own(data.counters, name)
+    const { minCount = 0, minAvailable = 0 } = counters[name] ?? {}
+    if (!counter || counter.count < minCount || counter.capacity - counter.count < minAvailable) return false
+  }
+  for (const name in lists) {
+    const list = own(data.lists, name)
+    const { contains, minAvailable = 0 } = lists[name] ?? {}
+    if (!list || list.capacity - list.values.length < minAvailable) return false
+    if (contains !== undefined && !list.values.includes(contains)) return false
+  }
+  return true
+}
+
+function isTrue({ labels }: ServerData, { key, operator, values = [] }: LabelExpression): boolean {
+  const text = own(labels, key)
+  switch (operator) {
+    case 'In':
+      return text !== undefined && values.includes(text)
+    case 'NotIn':
+      return text === undefined || !values.includes(text)
+    case 'Exists':
+      return text !== undefined
+    case 'DoesNotExist':
+      return text === undefined
+  }
+}
+
+/** Undefined for what every object inherits. */
+function own<T>(entries: Readonly<Record<string, T>>, key: string): T | undefined {
+  return Object.hasOwn(entries, key) ? entries[key] : undefined
+}

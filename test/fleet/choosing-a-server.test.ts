@@ -1,0 +1,231 @@
+/** The recipes of docs/guides/choosing-a-server.md, and what holds for every allocation with selectors. */
+import { describe, expect, it } from 'vitest'
+import type { AllocationRequest, Fleet } from 'gamekeeper'
+import { aBuild, failureOf, session, serversBy, type Stage, stage, statusOf, untilReady } from './stage.js'
+
+const counters = { rooms: { count: 0, capacity: 4 } }
+const lists = { seats: { values: [], capacity: 2 } }
+
+async function withBuild(s: Stage, fleet: Fleet, name: string, standingBy: number, max = standingBy): Promise<void> {
+  const build = aBuild({ name, standingBy, max })
+  await fleet.builds.create({ ...build, spec: { ...build.spec, counters, lists } })
+  await untilReady(s, fleet, standingBy, name)
+}
+
+const names = async (fleet: Fleet) => (await serversBy(fleet, 'StandingBy')).map(({ metadata }) => metadata.name)
+
+const nth = (items: readonly string[], n: number) => {
+  const item = items[n]
+  if (item === undefined) throw new Error(`there is no item ${n}`)
+  return item
+}
+
+/** A request for the n-th session. */
+const ask = (n: number, more: Omit<AllocationRequest, 'sessionID'>) => ({ sessionID: session(n), ...more })
+
+describe('a recipe', () => {
+  it('canary: takes a server of the canary, or else one of the stable build', async () => {
+    const s = stage()
+    const fleet = await s.open()
+    await withBuild(s, fleet, 'arena', 1)
+    await withBuild(s, fleet, 'arena-canary', 1)
+    const select = [{ builds: ['arena-canary'] }, { builds: ['arena'] }]
+    const first = await fleet.allocate(ask(1, { select }))
+    const second = await fleet.allocate(ask(2, { select }))
+    expect(first.server.name).toMatch(/^arena-canary-/)
+    expect(second.server.name).not.toMatch(/canary/)
+    expect(await failureOf(fleet.allocate(ask(3, { select })))).toMatchObject({
+      code: 'max-reached',
+      message: 'no server of builds arena-canary, arena that fits is standing by',
+    })
+  })
+
+  it('canary: goes on when the canary is drained, or its build deleted', async () => {
+    const s = stage()
+    const fleet = await s.open()
+    await withBuild(s, fleet, 'arena', 3)
+    await withBuild(s, fleet, 'arena-canary', 1)
+    const select = [{ builds: ['arena-canary'] }, { builds: ['arena'] }]
+    const drained = fleet.builds.drain('arena-canary')
+    await s.clock.settle()
+    expect((await fleet.allocate(ask(1, { select }))).server.name).not.toMatch(/canary/)
+    await s.clock.advance(60_000)
+    await drained
+    await fleet.builds.delete('arena-canary')
+    expect((await fleet.allocate(ask(2, { select }))).server.name).not.toMatch(/canary/)
+  })
+
+  it('map affinity: prefers a server that has the map loaded, and else loads it', async () => {
+    const s = stage()
+    const fleet = await s.open()
+    await withBuild(s, fleet, 'arena', 3)
+    const loaded = nth(await names(fleet), 2)
+    await fleet.servers.update(loaded, { labels: { map: 'dust' } })
+    const request = {
+      select: [{ builds: ['arena'], matchLabels: { map: 'dust' } }, { builds: ['arena'] }],
+      labels: { map: 'dust' },
+    }
+    expect((await fleet.allocate(ask(1, request))).server.name).toBe(loaded)
+    const { server } = await fleet.allocate(ask(2, request))
+    expect(server.name).not.toBe(loaded)
+    expect((await fleet.servers.get(server)).metadata.labels).toEqual({ map: 'dust' })
+  })
+
+  it('room on a machine: takes a server only while its counter has room, and counts', async () => {
+    const s = stage()
+    const fleet = await s.open()
+    await withBuild(s, fleet, 'arena', 2)
+    const [full, free] = await names(fleet)
+    await fleet.servers.update(full ?? '', { counters: { rooms: { count: 2 } } })
+    const request = { buildID: 'arena', counters: { rooms: { increment: 3 } }, lists: { seats: { add: ['amie'] } } }
+    const { server } = await fleet.allocate(ask(1, request))
+    expect(server.name).toBe(free)
+    expect((await fleet.servers.get(server)).status).toMatchObject({
+      sessionID: session(1),
+      counters: { rooms: { count: 3, capacity: 4 } },
+      lists: { seats: { values: ['amie'] } },
+    })
+    const stored = (await s.records.servers.get(server))?.record
+    expect(stored).toMatchObject({ state: 'Active', data: { counters: { rooms: { count: 3 } } } })
+    expect(await failureOf(fleet.allocate(ask(2, request)))).toMatchObject({ code: 'none-standing-by' })
+  })
+
+  it('keeping servers apart: leaves out those that a label reserves for something else', async () => {
+    const s = stage()
+    const fleet = await s.open()
+    await withBuild(s, fleet, 'arena', 2)
+    const [reserved, other] = await names(fleet)
+    await fleet.servers.update(reserved ?? '', { labels: { tournament: 'cup' } })
+    const casual = {
+      select: [{ builds: ['arena'], matchExpressions: [{ key: 'tournament', operator: 'DoesNotExist' as const }] }],
+    }
+    expect((await fleet.allocate(ask(1, casual))).server.name).toBe(other)
+    expect(await failureOf(fleet.allocate(ask(2, casual)))).toMatchObject({ code: 'none-standing-by' })
+    const cup = { select: [{ builds: ['arena'], matchLabels: { tournament: 'cup' } }] }
+    expect((await fleet.allocate(ask(3, cup))).server.name).toBe(reserved)
+  })
+})
+
+describe('an allocation with selectors', () => {
+  it('is made once for a session, and a retry changes nothing', async () => {
+    const s = stage()
+    const fleet = await s.open()
+    await withBuild(s, fleet, 'arena', 2)
+    const request = ask(1, { buildID: 'arena', counters: { rooms: { increment: 1 } } })
+    const [first, second] = await Promise.all([fleet.allocate(request), fleet.allocate(request)])
+    const third = await fleet.allocate(ask(1, { select: [{ builds: ['arena'], matchLabels: { map: 'none' } }] }))
+    expect([second.server, third.server]).toEqual([first.server, first.server])
+    expect((await fleet.servers.get(first.server)).status.counters).toEqual({ rooms: { count: 1, capacity: 4 } })
+  })
+
+  it('waits for a server that fits, which need not be of the first build', async () => {
+    const s = stage()
+    const fleet = await s.open()
+    await withBuild(s, fleet, 'arena', 1)
+    await withBuild(s, fleet, 'duel', 1)
+    const select = [{ builds: ['arena', 'duel'], matchLabels: { map: 'dust' } }]
+    const waiting = fleet.allocate(ask(1, { select }), { waitMs: 60_000 })
+    const other = fleet.allocate(ask(2, { select }), { waitMs: 5_000 })
+    const refused = failureOf(other)
+    await s.clock.advance(10_000)
+    expect(await refused).toMatchObject({
+      code: 'none-standing-by',
+      message: 'no server of builds arena, duel that fits is standing by (waited 5 s)',
+    })
+    const duel = nth(
+      (await names(fleet)).filter((name) => name.startsWith('duel')),
+      0,
+    )
+    await fleet.servers.update(duel, { labels: { map: 'dust' } })
+    expect((await waiting).server.name).toBe(duel)
+  })
+
+  it('waits behind earlier callers who name the build, and they do not wait behind it', async () => {
+    const s = stage()
+    const fleet = await s.open()
+    await withBuild(s, fleet, 'arena', 0, 2)
+    const order: string[] = []
+    const call = async (what: string, request: AllocationRequest) => {
+      await fleet.allocate(request, { waitMs: 60_000 })
+      order.push(what)
+    }
+    const never = failureOf(
+      fleet.allocate(ask(9, { select: [{ builds: ['arena'], matchLabels: { map: 'x' } }] }), { waitMs: 60_000 }),
+    )
+    const calls = [
+      call('plain', ask(1, { buildID: 'arena' })),
+      call('selective', ask(2, { select: [{ builds: ['arena'] }] })),
+    ]
+    await s.clock.advance(30_000)
+    await Promise.all(calls)
+    expect(order).toEqual(['plain', 'selective'])
+    await s.clock.advance(60_000)
+    expect(await never).toMatchObject({ code: 'max-reached' })
+  })
+
+  it('goes on waiting when one of its builds is drained', async () => {
+    const s = stage()
+    const fleet = await s.open()
+    await withBuild(s, fleet, 'arena', 0, 2)
+    await withBuild(s, fleet, 'duel', 0, 0)
+    const waiting = fleet.allocate(ask(1, { select: [{ builds: ['duel'] }, { builds: ['arena'] }] }), {
+      waitMs: 60_000,
+    })
+    await fleet.builds.drain('duel')
+    await s.clock.advance(30_000)
+    expect((await waiting).server.name).toMatch(/^arena-/)
+  })
+
+  it('never passes a capacity, however many calls and changes are made at once', async () => {
+    const s = stage()
+    const fleet = await s.open()
+    await withBuild(s, fleet, 'arena', 8)
+    const servers = await names(fleet)
+    const changes = servers.map((name) => fleet.servers.update(name, { counters: { rooms: { increment: 2 } } }))
+    const calls = servers.map((_, n) =>
+      fleet.allocate(ask(n + 1, { buildID: 'arena', counters: { rooms: { increment: 3 } } })),
+    )
+    const late = servers.map((name) => fleet.servers.update(name, { counters: { rooms: { increment: 2 } } }))
+    const results = await Promise.allSettled([...changes, ...calls, ...late])
+    const counts = (await fleet.servers.list()).map(({ status }) => status.counters?.['rooms']?.count ?? 0)
+    expect(Math.max(...counts)).toBeLessThanOrEqual(4)
+    const ok = results.map(({ status }) => (status === 'fulfilled' ? 1 : 0))
+    const sum = (part: readonly number[]): number => part.reduce((a, b) => a + b, 0)
+    const added = 2 * sum(ok.slice(0, 8)) + 3 * sum(ok.slice(8, 16)) + 2 * sum(ok.slice(16))
+    expect(sum(counts)).toBe(added)
+  })
+
+  it('survives a restart of the host with what it changed', async () => {
+    const s = stage()
+    const fleet = await s.open()
+    await withBuild(s, fleet, 'arena', 1)
+    const { server } = await fleet.allocate(ask(1, { buildID: 'arena', labels: { map: 'dust' } }))
+    s.crash()
+    const next = await s.open()
+    expect((await next.servers.get(server)).metadata.labels).toEqual({ map: 'dust' })
+    expect(await statusOf(next)).toMatchObject({ currentActive: 1 })
+  })
+
+  it('takes a server that the new host has not heard only if no other fits', async () => {
+    const s = stage()
+    const fleet = await s.open()
+    await withBuild(s, fleet, 'arena', 1)
+    await withBuild(s, fleet, 'duel', 1)
+    for (const game of s.backend.servers()) if (game.ref.name.startsWith('arena')) game.silence()
+    s.crash()
+    const next = await s.open()
+    await s.clock.advance(5_000)
+    const select = [{ builds: ['arena'] }, { builds: ['duel'] }]
+    expect((await next.allocate(ask(1, { select }))).server.name).toMatch(/^duel-/)
+    expect((await next.allocate(ask(2, { select }))).server.name).toMatch(/^arena-/)
+  })
+
+  it('is refused if it names no build that exists', async () => {
+    const s = stage()
+    const fleet = await s.open()
+    expect(await failureOf(fleet.allocate(ask(1, { select: [{ builds: ['a', 'b'] }] })))).toMatchObject({
+      code: 'not-found',
+      message: 'no build has the buildID "a" or "b"',
+    })
+  })
+})

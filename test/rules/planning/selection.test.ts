@@ -1,0 +1,90 @@
+/** Which servers fit a request that selects them by their data. */
+import { describe, expect, it } from 'vitest'
+import type { ServerSelector } from '../../../src/rules/model/allocation.js'
+import { noData, type ServerData, type ServerDataUpdate } from '../../../src/rules/model/server-data.js'
+import { fits, selectionOf, targetOf } from '../../../src/rules/planning/selection.js'
+
+const data: ServerData = {
+  ...noData,
+  labels: { map: 'dust', mode: '' },
+  counters: { rooms: { count: 3, capacity: 10 } },
+  lists: { seats: { values: ['amie', 'bo'], capacity: 4 } },
+}
+
+type Conditions = Omit<ServerSelector, 'builds'>
+
+describe('a server', () => {
+  it.each<[boolean, Conditions]>([
+    [true, {}],
+    [true, { matchLabels: { map: 'dust' } }],
+    [true, { matchLabels: { map: 'dust', mode: '' } }],
+    [false, { matchLabels: { map: 'canyon' } }],
+    [false, { matchLabels: { map: 'dust', region: 'north' } }],
+    [false, { matchLabels: { toString: 'x' } }],
+    [true, { matchExpressions: [{ key: 'map', operator: 'In', values: ['canyon', 'dust'] }] }],
+    [false, { matchExpressions: [{ key: 'map', operator: 'In', values: ['canyon'] }] }],
+    [false, { matchExpressions: [{ key: 'region', operator: 'In', values: ['north'] }] }],
+    [true, { matchExpressions: [{ key: 'map', operator: 'NotIn', values: ['canyon'] }] }],
+    [true, { matchExpressions: [{ key: 'region', operator: 'NotIn', values: ['north'] }] }],
+    [false, { matchExpressions: [{ key: 'map', operator: 'NotIn', values: ['dust'] }] }],
+    [true, { matchExpressions: [{ key: 'mode', operator: 'Exists' }] }],
+    [false, { matchExpressions: [{ key: 'region', operator: 'Exists' }] }],
+    [false, { matchExpressions: [{ key: 'constructor', operator: 'Exists' }] }],
+    [true, { matchExpressions: [{ key: 'region', operator: 'DoesNotExist' }] }],
+    [false, { matchExpressions: [{ key: 'mode', operator: 'DoesNotExist' }] }],
+    [true, { counters: { rooms: { minAvailable: 7 } } }],
+    [false, { counters: { rooms: { minAvailable: 8 } } }],
+    [true, { counters: { rooms: { minCount: 3, minAvailable: 7 } } }],
+    [false, { counters: { rooms: { minCount: 4 } } }],
+    [false, { counters: { tables: { minCount: 0 } } }],
+    [true, { lists: { seats: { contains: 'amie', minAvailable: 2 } } }],
+    [false, { lists: { seats: { contains: 'cy' } } }],
+    [false, { lists: { seats: { minAvailable: 3 } } }],
+    [false, { lists: { teams: { minAvailable: 0 } } }],
+    [false, { matchLabels: { map: 'dust' }, counters: { rooms: { minAvailable: 8 } } }],
+  ])('fits (%s): %j', (expected, conditions) => {
+    expect(fits(data, { builds: ['arena'], ...conditions }, undefined)).toBe(expected)
+  })
+
+  it.each<[boolean, ServerDataUpdate]>([
+    [true, { counters: { rooms: { increment: 7 } } }],
+    [false, { counters: { rooms: { increment: 8 } } }],
+    [false, { counters: { rooms: { decrement: 4 } } }],
+    [false, { counters: { tables: { increment: 1 } } }],
+    [true, { lists: { seats: { add: ['cy', 'di'] } } }],
+    [false, { lists: { seats: { add: ['cy', 'di', 'ed'] } } }],
+    [false, { counters: { rooms: { increment: 1 } }, lists: { seats: { add: ['cy', 'di', 'ed'] } } }],
+    [true, { labels: { map: null, season: 'winter' } }],
+  ])('has room (%s) for the change %j', (expected, change) => {
+    expect(fits(data, { builds: ['arena'] }, change)).toBe(expected)
+  })
+
+  it('without data fits a selector without conditions', () => {
+    expect(fits(undefined, { builds: ['arena'] }, undefined)).toBe(true)
+    expect(fits(undefined, { builds: ['arena'], matchLabels: { map: 'dust' } }, undefined)).toBe(false)
+  })
+})
+
+describe('a request', () => {
+  const sessionID = 'match-1'
+
+  it('that only names a build selects nothing', () => {
+    expect(selectionOf({ buildID: 'arena', sessionID, sessionCookie: 'x' })).toBeUndefined()
+  })
+
+  it('that changes data selects any server of its build', () => {
+    const labels = { map: 'dust' }
+    expect(selectionOf({ buildID: 'arena', sessionID, labels })).toEqual({
+      selectors: [{ builds: ['arena'] }],
+      change: { labels },
+    })
+  })
+
+  it('asks for the same as another one with the same selectors and changes', () => {
+    const of = (select: readonly ServerSelector[]) => targetOf({ sessionID }, selectionOf({ sessionID, select }))
+    expect(of([{ builds: ['arena'], matchLabels: { a: '1', b: '2' } }])).toBe(
+      of([{ matchLabels: { b: '2', a: '1' }, builds: ['arena'] }]),
+    )
+    expect(of([{ builds: ['arena'] }])).not.toBe(of([{ builds: ['duel'] }]))
+  })
+})
