@@ -87,11 +87,11 @@ testInBrowser(
 )
 
 testInBrowser(
-  'messages of a backend never become markup: in conditions, events and the life of a server',
+  'a buildID and the messages of a backend never become markup: in conditions, events and the life of a server',
   async () => {
     const create = () => Promise.reject(new FleetError('invalid', `no space for ${hostile}`))
     const { fleet, url } = await memoryHost({}, {}, { create })
-    await fleet.builds.create(build({ standingBy: 1, buildMetadata: { region: hostile } }))
+    await fleet.builds.create(build({ buildID: hostile, standingBy: 1, buildMetadata: { region: hostile } }))
     const { page, complaints } = await open(`${url}/`)
     await shows(page, 'CreateBlocked')
     await shows(page, `no space for ${hostile}`)
@@ -102,6 +102,12 @@ testInBrowser(
     await page.locator('.row.servers a').click()
     await page.waitForSelector('.timeline li')
     await shows(page, `no space for ${hostile}`)
+    await page.evaluate(`location.hash = '#/try'`)
+    await page.waitForFunction(`document.querySelector('option').innerText === ${JSON.stringify(`arena (${hostile})`)}`)
+    await page.keyboard.press('/')
+    await page.keyboard.type('onerror')
+    await shows(page, 'buildID of arena')
+    await page.keyboard.press('Escape')
     await page.evaluate(`location.hash = '#/events'`)
     await page.waitForSelector('.row.events .type')
     await shows(page, `no space for ${hostile}`)
