@@ -7,6 +7,11 @@ export interface ElectionListener {
   elected(): void
   /** This host is no longer the leader and must stop acting immediately. `leader` names the new leader, if known. */
   lost(leader?: string): void
+  /**
+   * This host can neither lead nor find out who does, such as without valid credentials. May be called again; undefined once it can.
+   * After a minute, this host reports that it cannot lead.
+   */
+  blocked?(cause: string | undefined): void
 }
 
 export interface Elector {

@@ -186,6 +186,10 @@ export interface FleetHealth {
   readonly ready: boolean
   /** True if this host is the leader. */
   readonly leads: boolean
+  /**
+   * False if this host could neither lead nor find out who does for a minute, such as without valid credentials. `problems` says why.
+   */
+  readonly canLead: boolean
   /** True if the store works. */
   readonly store: boolean
   /** True if the backend works. */

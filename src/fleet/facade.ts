@@ -40,6 +40,7 @@ export function facade({ term, backend, store, resolved, agentAddress, cleanUp }
   const health = new HealthCheck({
     ...{ store, backend, clock: resolved.clock, logger: resolved.logger },
     notReadyReason: () => term.notReadyReason(),
+    cannotLeadReason: () => term.cannotLeadReason(),
     leads: () => term.leads(),
   })
   const audit = new Audit({ isEnabled: resolved.audit, clock: resolved.clock, emitter })

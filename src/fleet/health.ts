@@ -19,6 +19,8 @@ export interface HealthDependencies {
   /** Why this host cannot allocate now, or undefined if it can. */
   readonly notReadyReason: () => string | undefined
   readonly leads: () => boolean
+  /** Why this host has not been able to lead for a minute, or undefined if it can. */
+  readonly cannotLeadReason: () => string | undefined
 }
 
 export class HealthCheck {
@@ -46,6 +48,7 @@ export class HealthCheck {
     return {
       ready: problems.length === 0,
       leads: this.#deps.leads(),
+      canLead: this.#deps.cannotLeadReason() === undefined,
       store: storeProblem === undefined,
       backend: backendProblem === undefined,
       problems,

@@ -12,6 +12,7 @@ import type { Heartbeat, HeartbeatAnswer, HeartbeatHold } from '../rules/game/he
 import { afterFailure, noBackoff } from '../rules/lifecycle/backoff.js'
 import { Observers } from '../util/observers.js'
 import { Emitter } from './emitter.js'
+import { Obstacle } from './obstacle.js'
 
 export interface LeaderTermDependencies {
   readonly resolved: ResolvedOptions
@@ -30,6 +31,7 @@ export class LeaderTerm {
   /** The answer to heartbeats while this host runs no engine. */
   readonly #elsewhereAnswer: HeartbeatAnswer
   readonly #resign: () => Promise<void>
+  readonly #obstacle: Obstacle
   #resolveBegun = () => {}
   #rejectBegun: (error: unknown) => void = () => {}
   #heartbeats = 0
@@ -56,6 +58,7 @@ export class LeaderTerm {
       nextHeartbeatIntervalMs: limits.heartbeatIntervalMs,
       isElsewhere: true,
     }
+    this.#obstacle = new Obstacle(deps.resolved)
     this.begun = new Promise<void>((resolve, reject) => {
       this.#resolveBegun = resolve
       this.#rejectBegun = reject
@@ -63,6 +66,7 @@ export class LeaderTerm {
     this.#resign = elector.run({
       elected: () => this.#elected(),
       lost: (leader) => this.#lost(leader),
+      blocked: (cause) => this.#obstacle.set(cause),
     })
   }
 
@@ -95,6 +99,11 @@ export class LeaderTerm {
     return this.#isElected && this.#engine !== undefined && !this.#isClosed
   }
 
+  /** Why this host has not been able to lead for a minute, or undefined if it can. */
+  cannotLeadReason(): string | undefined {
+    return this.#isElected ? undefined : this.#obstacle.lasting
+  }
+
   /** Why this host cannot allocate now, or undefined if it can. */
   notReadyReason(): string | undefined {
     if (this.#isClosed) return 'the fleet is closed on this host'
@@ -105,6 +114,7 @@ export class LeaderTerm {
   /** Stops the engine, which saves changes that are not yet durable and signals servers that are terminating. */
   async stop(): Promise<void> {
     this.#isClosed = true
+    this.#obstacle.stop()
     this.#cancelRetry()
     const error = new FleetError('closed', 'this host is closing; retry on another host, or here after its restart')
     this.#changes = this.#changes.then(() => this.#engine?.stop(error, 'closing'))
@@ -182,6 +192,8 @@ export class LeaderTerm {
   }
 
   #notLeader(): FleetError {
+    const { cause } = this.#obstacle
+    if (cause !== undefined) return new FleetError('not-leader', `this host cannot lead the fleet now: ${cause}`)
     const other = this.#leader === undefined ? '' : `; ${this.#leader} does`
     return new FleetError('not-leader', `this host does not lead the fleet${other}`)
   }

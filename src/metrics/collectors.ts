@@ -34,6 +34,7 @@ export function readState(fleet: MeasuredFleet, metrics: MetricFactory, clock: C
   buildGauge('gamekeeper_players', ({ players }) => players)
   buildGauge('gamekeeper_waiting_callers', ({ waiting }) => waiting)
   metrics.gauge('gamekeeper_leader', (set) => set({}, Number(stats().leads)))
+  healthGauge('gamekeeper_can_lead', ({ canLead }) => canLead)
   healthGauge('gamekeeper_store_up', ({ store }) => store)
   healthGauge('gamekeeper_backend_up', ({ backend }) => backend)
   metrics.readCounter('gamekeeper_heartbeats_total', () => stats().heartbeats)

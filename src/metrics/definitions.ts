@@ -33,6 +33,11 @@ export const definitions = {
     labels: build,
   },
   gamekeeper_leader: { type: 'gauge', help: '1 while this host is the leader, else 0.', labels: [] },
+  gamekeeper_can_lead: {
+    type: 'gauge',
+    help: '0 if this host could neither lead nor find out who does for a minute, else 1.',
+    labels: [],
+  },
   gamekeeper_store_up: { type: 'gauge', help: '1 while the store answers, else 0.', labels: [] },
   gamekeeper_backend_up: { type: 'gauge', help: '1 while the backend answers, else 0.', labels: [] },
   gamekeeper_allocation_duration_seconds: {

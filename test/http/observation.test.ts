@@ -101,6 +101,15 @@ describe('/healthz and /readyz', () => {
     await until(async () => (await ready()).status === 200)
   })
 
+  it('answer 503 from /healthz with the cause while this host cannot lead', async () => {
+    const cause = 'the credentials are not valid'
+    const health = async () => ({ ...(await fleet.health()), canLead: false, problems: [cause] })
+    const { fetch } = observationRoutes({ health })
+    const answer = await fetch(new Request('http://localhost/healthz'))
+    expect(answer.status).toBe(503)
+    expect(await answer.json()).toEqual({ status: 'cannot-lead', cause })
+  })
+
   it('make /readyz return 503 while the fleet is being drained and after it closes', async () => {
     await fleet.builds.create(build())
     await standingBy(fleet, 2)
@@ -123,6 +132,7 @@ describe('/healthz and /readyz', () => {
     expect(JSON.parse(health.text)).toEqual({
       ready: true,
       leads: true,
+      canLead: true,
       store: true,
       backend: true,
       problems: [],

@@ -81,6 +81,7 @@ describe('gauges', () => {
       await value('gamekeeper_backend_up'),
     ]
     expect(await three()).toEqual([1, 1, 1])
+    expect(await value('gamekeeper_can_lead')).toBe(1)
     broken.add('store')
     expect(await three()).toEqual([1, 0, 1])
     broken.add('backend')

@@ -3,6 +3,7 @@
  * never by other hosts' clocks. A leader that cannot renew its lease in time stops leading.
  */
 import type { ElectionListener } from '../../../src/contracts/elector.js'
+import { messageOf } from '../../../src/contracts/errors.js'
 import { pauseMs } from '../../../src/rules/lifecycle/backoff.js'
 import { randomFraction } from '../client/jitter.js'
 import { type KubeObject, revisionOf } from '../client/kube-objects.js'
@@ -88,10 +89,12 @@ export class Candidate {
       this.#attemptAt = clock.elapsed()
       try {
         await this.#checkLease()
+        if (this.#failures.count > 0) this.#listener.blocked?.(undefined)
         this.#failures.succeeded()
       } catch (error) {
         if (signal.aborted) return
         this.#failures.failed(error, this.#leads)
+        this.#listener.blocked?.(messageOf(error))
         this.#mustRead = true
         // A caller may be awaiting the first result, so report that this host is not the leader.
         if (!this.#hasNotified) this.#lose(undefined)

@@ -42,6 +42,7 @@ export function withLeaderLabel(elector: LeaseElector, deps: LeaderLabelDependen
           label.set(false)
           listener.lost(leader)
         },
+        blocked: (cause) => listener.blocked?.(cause),
       })
       return async () => {
         label.stop()

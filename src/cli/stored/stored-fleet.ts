@@ -87,7 +87,7 @@ export async function storedFleet(dataDir: string, apiGroup: string): Promise<Re
     },
     async health() {
       const problem = `no host runs on ${dataDir}; this is what the last one stored`
-      return { ready: false, leads: false, store: true, backend: false, problems: [problem] }
+      return { ready: false, leads: false, canLead: true, store: true, backend: false, problems: [problem] }
     },
   }
 }

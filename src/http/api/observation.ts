@@ -24,7 +24,7 @@ export const metricsType = withMethods('a source of metrics, such as fleetMetric
 export type ObservedFleet = Pick<Fleet, 'health'>
 
 /**
- * `/healthz` returns 200 while this process responds, and `/readyz` returns 200 while this host can serve calls. Neither
+ * `/healthz` returns 200 while this process responds and could lead, and `/readyz` returns 200 while this host can serve calls. Neither
  * needs authorization. `/metrics` is authorized as the operation `readMetrics`.
  */
 export function observationRoutes(fleet: ObservedFleet, options: ObservationOptions = {}): Routes {
@@ -36,13 +36,20 @@ export function observationGroup(fleet: ObservedFleet, options: ObservationOptio
   const { metrics } = options
   return {
     paths: {
-      '/healthz': { GET: { probe: 'checkHealth', handle: () => Promise.resolve(json(200, { status: 'ok' })) } },
+      '/healthz': { GET: { probe: 'checkHealth', handle: async () => ability(await fleet.health()) } },
       '/readyz': { GET: { probe: 'checkReadiness', handle: async () => readiness(await fleet.health()) } },
       ...(metrics && { '/metrics': { GET: operation('readMetrics', () => textOf(metrics)) } }),
     },
     errorResponse: (error) => errorResponse(error, managementStatuses),
     guard: guard(options),
   }
+}
+
+/** Shows why this host cannot lead. Its operator has to know, and it is about this host's own credentials and lease. */
+function ability({ canLead, problems: [cause = ''] }: FleetHealth): HttpResponse {
+  if (canLead) return json(200, { status: 'ok' })
+  const response = json(503, { status: 'cannot-lead', cause })
+  return { ...response, headers: { [errorCodeHeader]: 'unavailable', ...retryAfter(1_000) } }
 }
 
 /** Omits `problems`: this endpoint is public, and their messages may expose internal details. */

@@ -12,7 +12,16 @@ import type { SessionIDs } from '../api/allocation.js'
 import type { OperationName, ProbeName } from '../api/operations.js'
 import type { BodySchema } from './json-schema.js'
 import { operatorDocs } from './operator-docs.js'
-import { done, gameServerBuilds, gameServers, health, oneGameServerDetail, readiness, unready } from './schemas.js'
+import {
+  done,
+  gameServerBuilds,
+  gameServers,
+  health,
+  oneGameServerDetail,
+  readiness,
+  unhealthy,
+  unready,
+} from './schemas.js'
 import { sessionDocs } from './session-docs.js'
 import {
   gameServerBuildList,
@@ -276,10 +285,11 @@ export function operationDocs(options: DescriptionOptions = {}): Readonly<Record
       method: 'get',
       path: '/healthz',
       tag: 'observation',
-      summary: 'Liveness: whether this process responds.',
+      summary: 'Liveness: whether this process responds, and could lead.',
       status: 200,
       answer: health,
       errors: [],
+      unavailable: unhealthy,
     },
     checkReadiness: {
       method: 'get',

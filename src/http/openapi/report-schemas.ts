@@ -170,9 +170,13 @@ const isolationStatus = {
 export const fleetHealth = {
   ...readiness,
   id: 'FleetHealth',
-  required: [...readiness.required, 'problems'],
+  required: [...readiness.required, 'canLead', 'problems'],
   properties: {
     ...readiness.properties,
+    canLead: {
+      type: 'boolean',
+      description: 'False if this host could neither lead nor find out who does for a minute.',
+    },
     problems: {
       type: 'array',
       items: { type: 'string' },

@@ -57,6 +57,19 @@ export const health = {
   properties: { status: { type: 'string', const: 'ok', description: 'This process answers.' } },
 } as const satisfies ObjectSchema
 
+/** The answer of a host that cannot lead. */
+export const unable = {
+  id: 'CannotLead',
+  type: 'object',
+  required: ['status', 'cause'],
+  properties: {
+    status: { type: 'string', const: 'cannot-lead', description: 'For a minute, this host could not lead.' },
+    cause: { type: 'string', description: 'Why this host can neither lead nor find out who does.' },
+  },
+} as const satisfies ObjectSchema
+
+export const unhealthy = { id: 'Unhealthy', anyOf: [unable, errorBody] } as const satisfies AnyOfSchema
+
 export const readiness = {
   id: 'Readiness',
   type: 'object',

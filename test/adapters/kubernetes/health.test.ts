@@ -43,7 +43,14 @@ async function ownNamespaceOnly() {
 
 function healthOf(parts: { readonly store?: Store; readonly backend?: Backend }) {
   const { store = memoryStore(), backend = memoryBackend() } = parts
-  const check = new HealthCheck({ ...base, store, backend, notReadyReason: () => undefined, leads: () => true })
+  const check = new HealthCheck({
+    ...base,
+    store,
+    backend,
+    notReadyReason: () => undefined,
+    leads: () => true,
+    cannotLeadReason: () => undefined,
+  })
   return () => check.run()
 }
 

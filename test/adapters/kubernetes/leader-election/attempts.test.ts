@@ -31,13 +31,14 @@ async function scene() {
     object: { value: object },
     list: { value: list },
   })
-  const leadership = { leads: false }
+  const leadership = { leads: false, causes: [] as (string | undefined)[] }
   const warn = (_: object, message: string) => warnings.push(message)
   const logger: Logger = { debug() {}, info() {}, warn, error() {} }
   const lease = { namespace: 'games', name: 'fleet', identity: 'host', leaseMs }
   const resign = leaseElector({ api, clock, logger, ...lease }).run({
     elected: () => (leadership.leads = true),
     lost: () => (leadership.leads = false),
+    blocked: (cause) => void leadership.causes.push(cause),
   })
   onTestFinished(resign)
   await clock.until(() => leadership.leads)
@@ -79,7 +80,9 @@ it('a host that may not write the Lease backs off, and logs the cause once a min
   expect(warnings).toEqual(['cannot renew the leader lease', 'cannot acquire the leader lease'])
   await clock.advance(60_000)
   expect(warnings.slice(2)).toEqual(['cannot acquire the leader lease'])
+  expect(new Set(leadership.causes)).toEqual(new Set(['leases are forbidden']))
   state.refusal = undefined
   await clock.advance(2 * leaseMs)
+  expect(leadership.causes.at(-1)).toBe(undefined)
   expect(leadership.leads).toBe(true)
 })
