@@ -153,7 +153,7 @@ async function measure(
   ]
 }
 
-/** Starts the servers on a host of its own, whose lease outlasts the load that this is. */
+/** Starts the servers on a host with a long lease: on a busy machine, a leader with a short one may lose it meanwhile. */
 async function fill(api: KubernetesApi, options: OpenOptions): Promise<void> {
   const { subject } = await startHost({ ...options, leaseMs: 15_000 })
   try {
