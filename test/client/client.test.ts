@@ -44,6 +44,29 @@ describe('a client of a fleet', () => {
     await until(async () => (await fleet.servers.list()).length === 0)
   })
 
+  it('chooses a server by its data over HTTP, and changes the data in the same write', async () => {
+    await client.builds.create(build({ counters: { rooms: { count: 0, capacity: 2 } } }))
+    await standingBy(fleet, 2)
+    const [, second] = await client.servers.list()
+    const name = second?.metadata.name ?? ''
+    await client.servers.update({ name }, { labels: { map: 'dust' } })
+    const request = {
+      sessionID,
+      select: [{ builds: ['nothing', buildID], matchLabels: { map: 'dust' } }],
+      counters: { rooms: { increment: 2 } },
+      annotations: { note: 'a cup' },
+    }
+    const allocated = await client.allocate(request)
+    expect(allocated.server.name).toBe(name)
+    expect(await client.allocate(request)).toEqual(allocated)
+    expect(await client.servers.get({ name })).toMatchObject({
+      metadata: { labels: { map: 'dust' }, annotations: { note: 'a cup' } },
+      status: { counters: { rooms: { count: 2, capacity: 2 } } },
+    })
+    const another = client.allocate({ ...request, sessionID: 'another' })
+    await expect(another).rejects.toMatchObject({ code: 'none-standing-by' })
+  })
+
   it('has the same effect as calling the fleet directly', async () => {
     expect(await client.builds.create(build())).toMatchObject({ kind: 'GameServerBuild', metadata: { name: 'arena' } })
     await standingBy(fleet, 2)
