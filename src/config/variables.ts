@@ -88,7 +88,7 @@ export const settings = {
   },
   LEASE_MS: {
     type: 'number',
-    fallback: '2000',
+    fallback: '15000',
     meaning:
       'Milliseconds after which another server takes over from a leader that does not renew its Lease, at least 2000. Give all servers of a fleet the same. Only with BACKEND=kubernetes.',
   },

@@ -40,6 +40,12 @@ const table: readonly Commands[] = [
   { page: 'docs/explanation/benchmarks.md', begins: 'npm run bench', ran: 'test/bench/bench.test.ts', instead: quick },
   { page: 'docs/explanation/soak.md', begins: 'npm run soak', ran: 'test/soak/soak.test.ts', instead: quick },
   {
+    page: 'docs/guides/choosing-a-server.md',
+    begins: 'curl',
+    ran: 'test/client/client.test.ts',
+    instead: 'the test sends such a body with the client',
+  },
+  {
     page: 'docs/guides/systemd.md',
     begins: 'sudo',
     ran: 'test/examples/systemd.test.ts',

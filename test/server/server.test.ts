@@ -40,7 +40,7 @@ describe('the settings of the bundled server', () => {
       region: undefined,
       fullyQualifiedDomainName: undefined,
       namespaces: undefined,
-      leaseMs: 2_000,
+      leaseMs: 15_000,
       sample: true,
       rateLimit: 1000,
       audit: true,
