@@ -11,7 +11,7 @@ import { LeadershipGuard } from '../engine/persistence/leadership-guard.js'
 import type { Heartbeat, HeartbeatAnswer, HeartbeatHold } from '../rules/game/heartbeat.js'
 import { afterFailure, noBackoff } from '../rules/lifecycle/backoff.js'
 import { Observers } from '../util/observers.js'
-import { Emitter } from './emitter.js'
+import { Emitter } from './events/emitter.js'
 import { Obstacle } from './obstacle.js'
 
 export interface LeaderTermDependencies {

@@ -11,17 +11,9 @@ import type { Compat } from '../api/compat.js'
 import type { SessionIDs } from '../api/allocation.js'
 import type { OperationName, ProbeName } from '../api/operations.js'
 import type { BodySchema } from './json-schema.js'
+import { observationDocs } from './observation-docs.js'
 import { operatorDocs } from './operator-docs.js'
-import {
-  done,
-  gameServerBuilds,
-  gameServers,
-  health,
-  oneGameServerDetail,
-  readiness,
-  unhealthy,
-  unready,
-} from './schemas.js'
+import { done, gameServerBuilds, gameServers, oneGameServerDetail } from './schemas.js'
 import { sessionDocs } from './session-docs.js'
 import {
   gameServerBuildList,
@@ -245,61 +237,6 @@ export function operationDocs(options: DescriptionOptions = {}): Readonly<Record
     },
     ...operatorDocs(isThundernetes),
     ...sessionDocs,
-    readEvents: {
-      ...{ method: 'get', path: '/api/v1/events', tag: 'observation' },
-      summary: 'Streams the events of the fleet as server-sent events.',
-      query: [
-        {
-          name: 'from',
-          description: 'Number of the first event to send. Default: the next one.',
-          schema: { type: 'integer', minimum: 0, maximum: 999_999_999_999_999 },
-        },
-        {
-          name: 'players',
-          description: 'Whether `PlayersChanged` is sent, too: only the latest for each server, without an `id`.',
-          schema: { type: 'boolean', default: false },
-        },
-      ],
-      headers: [
-        {
-          name: 'Last-Event-ID',
-          description: 'The `id` of the last event received: the stream continues after it.',
-          schema: { type: 'string', pattern: '^(([A-Za-z0-9_-]{1,64}-)?[0-9]{1,15})?$' },
-        },
-      ],
-      status: 200,
-      answer: {
-        mediaType: 'text/event-stream',
-        description: 'Each `data:` is a FleetEvent as JSON; each `id:` is a value for Last-Event-ID.',
-      },
-      errors: [400],
-    },
-    readMetrics: {
-      ...{ method: 'get', path: '/metrics', tag: 'observation' },
-      summary: 'Returns the metrics of this host in the Prometheus text format.',
-      status: 200,
-      answer: { mediaType: 'text/plain', description: 'Metrics.' },
-      errors: [],
-    },
-    checkHealth: {
-      method: 'get',
-      path: '/healthz',
-      tag: 'observation',
-      summary: 'Liveness: whether this process responds, and could lead.',
-      status: 200,
-      answer: health,
-      errors: [],
-      unavailable: unhealthy,
-    },
-    checkReadiness: {
-      method: 'get',
-      path: '/readyz',
-      tag: 'observation',
-      summary: 'Readiness: whether this host accepts calls.',
-      status: 200,
-      answer: readiness,
-      errors: [],
-      unavailable: unready,
-    },
+    ...observationDocs,
   }
 }

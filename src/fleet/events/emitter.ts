@@ -11,12 +11,12 @@ import type {
   LoggedEvents,
   UnnumberedEvent,
   ReadEventsOptions,
-} from '../contracts/events.js'
-import { FleetError } from '../contracts/errors.js'
-import { checkEventType } from '../contracts/events.js'
-import type { Logger } from '../contracts/logger.js'
-import { cutMessage } from '../rules/model/sizes.js'
-import { shown } from '../rules/validation/problem.js'
+} from '../../contracts/events.js'
+import { FleetError } from '../../contracts/errors.js'
+import { checkEventType } from '../../contracts/events.js'
+import type { Logger } from '../../contracts/logger.js'
+import { cutMessage } from '../../rules/model/sizes.js'
+import { shown } from '../../rules/validation/problem.js'
 import { complete, EventLog } from './event-log.js'
 
 /** Frequent events that are of no use for diagnosis later: listeners get them, but the log omits them. */

@@ -9,8 +9,8 @@ import type {
   LoggedEvents,
   ReadEventsOptions,
   UnnumberedEvent,
-} from '../contracts/events.js'
-import { cutMessage } from '../rules/model/sizes.js'
+} from '../../contracts/events.js'
+import { cutMessage } from '../../rules/model/sizes.js'
 import { messageOf } from './event-messages.js'
 
 export class EventLog implements LoggedEvents {

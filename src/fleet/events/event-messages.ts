@@ -2,9 +2,9 @@
  * Composes the messages of the events that every allocation emits. They follow from the events' other fields, so they are composed
  * when an event is first read: most events never are. Pure.
  */
-import type { AuditedAction } from '../contracts/audit.js'
-import type { UnnumberedEvent } from '../contracts/events.js'
-import { keyOf } from '../rules/model/resources.js'
+import type { AuditedAction } from '../../contracts/audit.js'
+import type { UnnumberedEvent } from '../../contracts/events.js'
+import { keyOf } from '../../rules/model/resources.js'
 
 type AuditedEvent = Extract<UnnumberedEvent, { readonly type: 'Audited' }>
 
