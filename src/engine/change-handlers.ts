@@ -68,7 +68,8 @@ export class ChangeHandlers {
     events.serverData(entry, before)
     if (record.node !== before.node) this.#deps.maintenance.placed(entry)
     this.#deps.heldHeartbeats.answerChanged(entry)
-    if (record.data !== before.data && isReady(bucket)) this.#deps.waitQueue.dataChanged(entry)
+    // A listener of the events above may have allocated it meanwhile.
+    if (record.data !== before.data && isReady(entry.bucket)) this.#deps.waitQueue.dataChanged(entry)
   }
 
   /** Called after a server was adopted from the store. Another host may have allocated it. */

@@ -23,6 +23,22 @@ const nth = (items: readonly string[], n: number) => {
 /** A request for the n-th session. */
 const ask = (n: number, more: Omit<AllocationRequest, 'sessionID'>) => ({ sessionID: session(n), ...more })
 
+it('gives a server to one session only, also if a listener allocates while the data change', async () => {
+  const s = stage()
+  const fleet = await s.open()
+  await withBuild(s, fleet, 'arena', 1)
+  const [name = ''] = await names(fleet)
+  const select = [{ builds: ['arena'], matchLabels: { map: 'dust' } }]
+  const waiting = failureOf(fleet.allocate(ask(1, { select }), { waitMs: 5_000 }))
+  await s.clock.settle()
+  let taken: Promise<unknown> | undefined
+  fleet.on('ServerDataChanged', () => (taken ??= fleet.allocate(ask(2, { buildID: 'arena' }))))
+  await fleet.servers.update({ name }, { labels: { map: 'dust' } })
+  await s.clock.advance(10_000)
+  expect(await taken).toMatchObject({ SessionID: session(2), server: { name } })
+  expect(await waiting).toMatchObject({ code: 'max-reached' })
+})
+
 describe('a recipe', () => {
   it('canary: takes a server of the canary, or else one of the stable build', async () => {
     const s = stage()

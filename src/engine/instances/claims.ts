@@ -20,6 +20,11 @@ export class Claims {
       return
     }
     const { clock, inventory, responsiveClock } = this.#ctx
+    // Players may have come while this heartbeat waited for the host.
+    if (responsiveClock.isLate) {
+      entry.claim = undefined
+      return
+    }
     const claim = afterEmptyHeartbeat(entry.claim, responsiveClock.atLastTick, claimSeconds)
     entry.claim = claim === 'unclaimed' ? undefined : claim
     if (claim !== 'unclaimed') return

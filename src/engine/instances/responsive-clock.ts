@@ -5,6 +5,10 @@
  */
 import type { Clock } from '../../contracts/clock.js'
 
+export const tickMs = 1_000
+/** If a tick is late by more than this, the host was unresponsive. */
+export const lateTickMs = 2_000
+
 export class ResponsiveClock {
   readonly #clock: Pick<Clock, 'elapsed'>
   #excludedMs = 0
@@ -26,6 +30,11 @@ export class ResponsiveClock {
    */
   get atLastTick(): number {
     return this.#atLastTick
+  }
+
+  /** Whether the next tick is late: the host has been suspended, and what it hears now may have waited. */
+  get isLate(): boolean {
+    return this.now() - this.#atLastTick > tickMs + lateTickMs
   }
 
   /** Records a tick before which the host was unresponsive for `excludedMs`. */

@@ -7,7 +7,7 @@ import type { EngineContext } from '../context.js'
 import type { DetailWriter } from '../persistence/detail-writer.js'
 import type { Activity } from '../reporting/activity.js'
 import type { InstanceWatcher } from './instance-watcher.js'
-import type { ResponsiveClock } from './responsive-clock.js'
+import { lateTickMs, type ResponsiveClock, tickMs } from './responsive-clock.js'
 import type { Timeouts } from './timeouts.js'
 
 export interface TickerDependencies {
@@ -16,10 +16,6 @@ export interface TickerDependencies {
   readonly details: Pick<DetailWriter, 'flush'>
   readonly activity: Pick<Activity, 'tick'>
 }
-
-const tickMs = 1_000
-/** If a tick is late by more than this, the host was unresponsive. */
-const lateTickMs = 2_000
 
 export class Ticker {
   readonly #clock: Clock

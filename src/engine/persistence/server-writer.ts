@@ -227,7 +227,9 @@ export class ServerWriter {
     const isLost = isEnded || this.#isAllocatedElsewhere(entry, record)
     // Before the record is replaced, because it says what this host has changed.
     const theirs = record.data && repairedData(record.data, entry.record.data)
-    const data = mergedData(entry.stored?.data, entry.record.data, theirs)
+    // A late write of a dead host whose session has another server by now: its data belong to that session.
+    const isRefused = !isLost && record.session !== undefined && record.session.id !== entry.record.session?.id
+    const data = isRefused ? entry.record.data : mergedData(entry.stored?.data, entry.record.data, theirs)
     if (isLost) {
       entry.stored = record
       this.#inventory.grant(entry, record)

@@ -158,6 +158,7 @@ export class Inventory {
 
   /** Reserves a server that can be allocated for a session, so that no other caller gets it. */
   reserve(entry: ServerEntry, session: Session, selection?: Selection): void {
+    if (entry.intent) throw new Error(`server ${entry.record.name} is reserved for another session already`)
     entry.intent = session
     entry.selection = selection
     this.#indexSession(session, entry)

@@ -235,11 +235,13 @@ describe('allocating a server', () => {
   it('treats a session found in the record as a late write if this host has given that session another server', async () => {
     const { inventory, entry, add, writer, kept, writeElsewhere } = await scene()
     const other = add('arena-bbbbb', { ...standsBy, state: 'Active', session: aSession(2) })
-    await writeElsewhere({ state: 'Active', session: aSession(2) })
+    const data = { labels: { map: 'dust' }, annotations: {}, counters: {}, lists: {} }
+    await writeElsewhere({ state: 'Active', session: aSession(2), data })
     inventory.update(entry, becomes(entry, { health: 'Unhealthy' }))
     await writer.save(entry)
     expect(await kept()).toMatchObject({ state: 'StandingBy', health: 'Unhealthy' })
     expect((await kept())?.session).toBeUndefined()
+    expect((await kept())?.data, 'the data of the late write belong to its session').toBeUndefined()
     expect(inventory.serverBySession(aSession(2).id)).toBe(other)
   })
 
