@@ -111,11 +111,13 @@ export class Containers {
       .filter((one) => !this.#isBeingCreated(one))
     this.#cache.replace(listed, sequence)
     const exited = new Map<string, Instance>()
+    const explained = this.#outOfMemory.size
     const instances = await Promise.all(
       listed.map(async (container) => {
         const key = `${container.id} ${container.exit}`
         const instance = this.#exited.get(key) ?? (await this.#listedInstance(container, options))
-        if (instance?.phase === 'exited') exited.set(key, instance)
+        // An `oom` event during the list has explained the exit better than this instance.
+        if (instance?.phase === 'exited' && this.#outOfMemory.size === explained) exited.set(key, instance)
         return instance
       }),
     )
@@ -127,12 +129,14 @@ export class Containers {
 
   async instanceOf(container: Container, signal?: AbortSignal): Promise<Instance> {
     const { status, exitCode, error, id, finishedAt } = container
-    const outOfMemory = container.outOfMemory || this.#outOfMemory.has(id)
     // The engine may have restarted since its start time was last read.
     if (hasEnded(container)) await this.readEngineStart(signal)
     const isUnexplained = status === 'exited' && [126, 127].includes(exitCode) && error === ''
+    const lastLogLine = isUnexplained ? await this.#lastLogLine(id) : ''
+    // The event may have come during these calls.
+    const outOfMemory = container.outOfMemory || this.#outOfMemory.has(id)
     return instanceOf({ ...container, outOfMemory }, this.#deps.node, {
-      lastLogLine: isUnexplained ? await this.#lastLogLine(id) : '',
+      lastLogLine,
       endedWithEngine: finishedAt < this.#engineStartedAt && !outOfMemory,
     })
   }
@@ -150,6 +154,7 @@ export class Containers {
     const { listeners, creations } = this.#deps
     const { ref, uid } = identity
     if (action === 'oom') this.#killedForMemory(id)
+    if (action === 'start') this.#outOfMemory.delete(id)
     // The creation itself notifies the listeners after the start.
     if (action === 'start' && creations.has(keyOf(ref))) return
     await creations.settled(keyOf(ref))
@@ -160,9 +165,13 @@ export class Containers {
       listeners.notifyAll((listener) => listener.gone(ref, uid))
       return
     }
-    const container = await this.inspect(id)
+    let container = await this.inspect(id)
+    if (container && mayBeOutOfMemory(container)) {
+      await this.#explained(id)
+      // It may have been removed or started again meanwhile.
+      container = await this.inspect(id)
+    }
     if (!container || container.status === 'removing' || !this.#cache.isCurrent(id, ref)) return
-    if (mayBeOutOfMemory(container)) await this.#explained(id)
     const instance = await this.instanceOf(container)
     listeners.notifyAll((listener) => listener.changed(instance))
   }
