@@ -136,9 +136,8 @@ export class Candidate {
   }
 
   /**
-   * A leader makes at least three attempts per lease, even if they fail; one that was slow is followed by the next at once. The others
-   * attempt to take the lease when it ends, and back off if that fails. Unless they watch it, they read it five times per lease. Jitter
-   * spreads out their attempts.
+   * A leader makes at least three attempts per lease; one that was slow is followed by the next at once. The others take the lease
+   * when it ends, and back off if that fails. Unless they watch it, they read it five times per lease, spread out by jitter.
    */
   #pauseMs(): number {
     const { clock, leaseMs } = this.#deps
@@ -156,11 +155,11 @@ export class Candidate {
     // One conditional write renews the lease. The Lease is read if that fails, for example because someone edited it.
     const isHeld = this.#leads && this.#observed?.holder === identity
     if (isHeld && this.#failures.count === 0 && (await this.#renew(this.#observed))) return
+    this.#mustRead = false
     const lease = await this.#lease.read(this.#aborter.signal)
     this.#rival = undefined
     if (lease === undefined) return this.#createMissing()
     this.#missingSince = undefined
-    this.#mustRead = false
     const observed = (this.#observed = observe(lease, this.#observed, clock.elapsed(), leaseMs))
     if (this.#leads && observed.holder === identity) {
       await this.#renew(observed)
@@ -262,6 +261,8 @@ export class Candidate {
     const remainingMs = this.#fence.remainingMs(start, safeMs)
     this.#cancelDeadline()
     const lose = () => this.#lose(undefined)
+    // Nobody else can take the Lease now, so the next attempt comes soon.
+    this.#mustRead ||= remainingMs <= 0
     if (remainingMs <= 0) return lose()
     this.#cancelDeadline = clock.after(remainingMs, lose)
     this.#fence.open(start, safeMs, lose)

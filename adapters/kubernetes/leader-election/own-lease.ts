@@ -99,16 +99,15 @@ export class OwnLease {
   async #writeTwice(signal: AbortSignal, write: (signal: AbortSignal) => Promise<KubeObject>): Promise<KubeObject> {
     const settled = new AbortController()
     const end = () => settled.abort()
+    if (signal.aborted) end()
     signal.addEventListener('abort', end, { once: true })
     const first = write(settled.signal)
     const second = this.#isSlow(first).then((isSlow) => (isSlow ? write(settled.signal) : first))
     try {
-      return await Promise.any([first, second])
-    } catch {
-      // Both have failed. A conflict says more than a call that got no answer.
-      await second.catch((error: unknown) => {
-        if (FleetError.is(error, 'conflict')) throw error
-      })
+      return await Promise.race([Promise.any([first, second]), refusalOf(first), refusalOf(second)])
+    } catch (error) {
+      if (isRefusal(error)) throw error
+      // Both have failed.
       return await first
     } finally {
       end()
@@ -166,6 +165,22 @@ export class OwnLease {
     }
     return { ...typeMetaOf(leases), metadata, spec }
   }
+}
+
+/**
+ * Rejects once the write is refused because the Lease is another one by now, and settles in no other way. The other attempt has had its
+ * effect then, or will never have one, so waiting for its answer gains nothing.
+ */
+function refusalOf(write: Promise<unknown>): Promise<never> {
+  return new Promise((_, reject) => {
+    write.catch((error: unknown) => {
+      if (isRefusal(error)) reject(error)
+    })
+  })
+}
+
+function isRefusal(error: unknown): boolean {
+  return FleetError.is(error, 'conflict') || FleetError.is(error, 'not-found')
 }
 
 /** Lease calls never wait in a queue, and every host may make them, not only the leader. */

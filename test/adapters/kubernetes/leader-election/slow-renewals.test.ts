@@ -8,6 +8,8 @@ import { virtualClock } from '../../../../src/testing/virtual-clock.js'
 import { apiOf, configFor } from '../support/fake-api-server.js'
 
 const leaseMs = 2_000
+/** A delay: the write takes effect, and its answer never comes. */
+const lostAnswer = -1
 
 /** A leader whose requests are answered after `delaysMs`, the first of which is for the next write; `Infinity`: never. */
 async function scene() {
@@ -35,6 +37,10 @@ async function scene() {
   const object = async (call: ApiCall) => {
     if (call.method !== 'GET') state.writes++
     const delayMs = call.method === 'GET' ? 0 : (state.delaysMs.shift() ?? 0)
+    if (delayMs === lostAnswer) {
+      answer(call)
+      await answered(call, Infinity)
+    }
     if (delayMs > 0) await answered(call, delayMs)
     return answer(call)
   }
@@ -82,6 +88,13 @@ describe('a leader', () => {
     await clock.advance(leaseMs)
     expect(leadership).toEqual({ leads: true, changes: 1 })
     expect(state.revision).toBeGreaterThan(before)
+  })
+
+  it('keeps its lease when a renewal took effect and its answer is lost', async () => {
+    const { clock, state, leadership } = await scene()
+    state.delaysMs = [lostAnswer]
+    await clock.advance(5 * leaseMs)
+    expect(leadership).toEqual({ leads: true, changes: 1 })
   })
 
   it('stops before its lease ends when no renewal is answered', async () => {
