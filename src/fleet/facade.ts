@@ -54,7 +54,12 @@ export function facade({ term, backend, store, resolved, agentAddress, cleanUp }
   let closing: Promise<void> | undefined
 
   return Object.freeze<Fleet>({
-    ...withInternals({ emit: (event) => emitter.emit(event), log: emitter.logged(), maxWaitMs: limits.maxWaitMs }),
+    ...withInternals({
+      emit: (event) => emitter.emit(event),
+      log: emitter.logged(),
+      maxWaitMs: limits.maxWaitMs,
+      cannotLeadReason: () => term.cannotLeadReason(),
+    }),
     agentAddress,
     builds: buildCalls(term, view, audit),
     servers: serverCalls(term, view, backend, audit),

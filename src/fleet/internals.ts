@@ -10,6 +10,8 @@ export interface FleetInternals {
   readonly log: LoggedEvents
   /** The fleet's `limits.maxWaitMs`. */
   readonly maxWaitMs: number
+  /** Why this host has not been able to lead for a minute, or undefined if it can. */
+  readonly cannotLeadReason?: () => string | undefined
   /** Handles an HTTP request with these headers in its trace. Absent if the fleet is not traced. */
   readonly inRequest?: <T>(header: (name: string) => string | undefined, handle: () => T) => T
 }

@@ -10,6 +10,7 @@ export class Obstacle {
   #cause: string | undefined
   #hasLasted = false
   #cancel = () => {}
+  #isStopped = false
 
   constructor({ clock, logger }: { readonly clock: Clock; readonly logger: Logger }) {
     this.#clock = clock
@@ -27,6 +28,7 @@ export class Obstacle {
   }
 
   set(cause: string | undefined): void {
+    if (this.#isStopped) return
     const isNew = this.#cause === undefined
     this.#cause = cause
     if (cause === undefined) this.#clear()
@@ -34,6 +36,7 @@ export class Obstacle {
   }
 
   stop(): void {
+    this.#isStopped = true
     this.#cancel()
   }
 

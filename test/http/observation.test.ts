@@ -17,6 +17,8 @@ import {
   memoryStore,
   systemClock,
 } from '../../src/index.js'
+import { EventLog } from '../../src/fleet/events/event-log.js'
+import { withInternals } from '../../src/fleet/internals.js'
 import { fleetMetrics } from '../../src/metrics/index.js'
 import { breakableBackend, breakableStore } from './breakable.js'
 import { call, listening, until } from './client.js'
@@ -103,8 +105,14 @@ describe('/healthz and /readyz', () => {
 
   it('answer 503 from /healthz with the cause while this host cannot lead', async () => {
     const cause = 'the credentials are not valid'
-    const health = async () => ({ ...(await fleet.health()), canLead: false, problems: [cause] })
-    const { fetch } = observationRoutes({ health })
+    const health = () => Promise.reject(new Error('a liveness probe must not wait for the store and the backend'))
+    const internals = withInternals({
+      emit: () => 0,
+      log: new EventLog(1),
+      maxWaitMs: 0,
+      cannotLeadReason: () => cause,
+    })
+    const { fetch } = observationRoutes({ health, ...internals })
     const answer = await fetch(new Request('http://localhost/healthz'))
     expect(answer.status).toBe(503)
     expect(await answer.json()).toEqual({ status: 'cannot-lead', cause })

@@ -1,6 +1,7 @@
 /** Liveness, readiness and metrics of this host. */
 import type { Fleet, FleetHealth } from '../../contracts/fleet.js'
 import { checkOptions, withMethods } from '../../contracts/option-checks.js'
+import { internalsOf } from '../../fleet/internals.js'
 import { errorCodeHeader } from '../../rules/model/wire.js'
 import { guard, type GuardOptions, guardOptionTypes } from '../access/guard.js'
 import { errorResponse, managementStatuses } from '../core/error-responses.js'
@@ -34,9 +35,11 @@ export function observationRoutes(fleet: ObservedFleet, options: ObservationOpti
 
 export function observationGroup(fleet: ObservedFleet, options: ObservationOptions): RouteGroup {
   const { metrics } = options
+  const internals = internalsOf(fleet)
   return {
     paths: {
-      '/healthz': { GET: { probe: 'checkHealth', handle: async () => ability(await fleet.health()) } },
+      // Without probes of the store and the backend: it answers at once, also while these are away.
+      '/healthz': { GET: { probe: 'checkHealth', handle: async () => ability(internals?.cannotLeadReason?.()) } },
       '/readyz': { GET: { probe: 'checkReadiness', handle: async () => readiness(await fleet.health()) } },
       ...(metrics && { '/metrics': { GET: operation('readMetrics', () => textOf(metrics)) } }),
     },
@@ -46,8 +49,8 @@ export function observationGroup(fleet: ObservedFleet, options: ObservationOptio
 }
 
 /** Shows why this host cannot lead. Its operator has to know, and it is about this host's own credentials and lease. */
-function ability({ canLead, problems: [cause = ''] }: FleetHealth): HttpResponse {
-  if (canLead) return json(200, { status: 'ok' })
+function ability(cause: string | undefined): HttpResponse {
+  if (cause === undefined) return json(200, { status: 'ok' })
   const response = json(503, { status: 'cannot-lead', cause })
   return { ...response, headers: { [errorCodeHeader]: 'unavailable', ...retryAfter(1_000) } }
 }
