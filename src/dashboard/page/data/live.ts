@@ -170,8 +170,9 @@ async function snapshot(stop: AbortSignal): Promise<void> {
     isLoaded.value = true
     failure.value = undefined
   } catch (error) {
-    if (stop.aborted) return
-    if (sinceSnapshot === arrived) sinceSnapshot = undefined
+    // A later snapshot says what is true.
+    if (stop.aborted || sinceSnapshot !== arrived) return
+    sinceSnapshot = undefined
     failure.value = FleetError.is(error) ? error : new FleetError('internal', String(error))
     // Another host leads, or the store is away: the same again, until it works or the connection ends.
     setTimeout(() => {
