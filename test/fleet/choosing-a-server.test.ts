@@ -32,7 +32,9 @@ it('gives a server to one session only, also if a listener allocates while the d
   const waiting = failureOf(fleet.allocate(ask(1, { select }), { waitMs: 5_000 }))
   await s.clock.settle()
   let taken: Promise<unknown> | undefined
-  fleet.on('ServerDataChanged', () => (taken ??= fleet.allocate(ask(2, { buildID: 'arena' }))))
+  fleet.on('ServerDataChanged', () => {
+    taken ??= fleet.allocate(ask(2, { buildID: 'arena' }))
+  })
   await fleet.servers.update({ name }, { labels: { map: 'dust' } })
   await s.clock.advance(10_000)
   expect(await taken).toMatchObject({ SessionID: session(2), server: { name } })
