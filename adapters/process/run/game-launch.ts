@@ -173,7 +173,7 @@ function openLog(path: string): number {
   try {
     return openRegularFile(path, O_APPEND | O_CREAT | O_WRONLY, 0o600)
   } catch (error) {
-    // The system reports a pipe that nobody reads, and a directory, in this way.
+    // ENXIO is a pipe without a reader, EISDIR a directory.
     if (codeOf(error) !== 'ENXIO' && codeOf(error) !== 'EISDIR') throw error
     throw new NotAFile(path, statSync(path))
   }
