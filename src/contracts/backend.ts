@@ -18,6 +18,8 @@ export interface InstanceSpec {
   readonly template: PodTemplateSpec
   /** Container ports to make reachable for players. */
   readonly portsToExpose: readonly number[]
+  /** If true, the instance is created as if `protect` had been called for it. Default: false. */
+  readonly isProtected?: boolean
   /** What the game server's SDK needs to send heartbeats. */
   readonly sdk: {
     /** `host:port` at which the instance reaches the agent. */

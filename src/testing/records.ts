@@ -30,6 +30,7 @@ export function completeBuild(ref: Ref): Build {
         },
       },
       termination: 'SignalFirst',
+      eviction: 'never',
       buildMetadata: { region: 'north', empty: '' },
       counters: { rooms: { count: 0, capacity: 10 } },
       lists: { players: { values: ['amie'], capacity: 100 } },

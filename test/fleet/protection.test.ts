@@ -41,6 +41,29 @@ describe('protect', () => {
     expect(told).toEqual([only(active).metadata.name])
   })
 
+  it('is asked for at creation by a build with eviction: never, from when the build says so', async () => {
+    const created: (boolean | undefined)[] = []
+    const { clock, fleet } = await scene((inner) => ({
+      create(spec, options) {
+        created.push(spec.isProtected)
+        return inner.create(spec, options)
+      },
+    }))
+    const build = aBuild({ standingBy: 1, max: 3 })
+    await fleet.builds.create(build)
+    await clock.advance(10_000)
+    await fleet.builds.update('arena', { eviction: 'never' })
+    await fleet.allocate(ask(1))
+    await clock.advance(10_000)
+    await fleet.builds.update('arena', { eviction: 'whenIdle' })
+    await fleet.allocate(ask(2))
+    await clock.advance(10_000)
+    expect(created).toEqual([undefined, true, undefined])
+    const misspelt = { ...build, spec: { ...build.spec, eviction: 'Never' } }
+    const create = fleet.builds.create.bind(fleet.builds)
+    await expect(Reflect.apply(create, undefined, [misspelt])).rejects.toThrow('spec.eviction must be')
+  })
+
   it('is retried until it succeeds, and delays nothing else', async () => {
     let failures = 3
     let told = 0

@@ -11,7 +11,7 @@ import { keyOf, type Ref } from '../../../src/rules/model/resources.js'
 import { statusOf } from '../client/api-errors.js'
 import type { KubernetesApi } from '../client/api.js'
 import { pathOf, pods as podType } from '../client/kube-objects.js'
-import { buildKeyOf, evictAnnotation, type Names } from './labels.js'
+import { buildKeyOf, evictAnnotation, type Names, protectionOf } from './labels.js'
 import type { PodSnapshot } from './pod-snapshot.js'
 
 export interface ActiveLabelsDependencies {
@@ -131,7 +131,7 @@ export class ActiveLabels {
     const { api, names, pods } = this.#deps
     const snapshot = pods.find(ref)
     if (snapshot?.podUid !== podUid || isEnding(snapshot) || this.#isLabelled(snapshot)) return
-    const metadata = { uid: podUid, labels: { [names.active]: 'true' }, annotations: { [evictAnnotation]: 'false' } }
+    const metadata = { uid: podUid, ...protectionOf(names) }
     try {
       const what = `label pod ${ref.name} as active`
       const group = buildKeyOf(names, snapshot)

@@ -27,7 +27,7 @@ export interface Names {
   readonly uid: string
   readonly ports: string
   readonly instanceNumber: string
-  /** Label set to `true` when players may be connected; PodDisruptionBudgets select it. */
+  /** Label set to `true` when players may be connected, or always for `eviction: 'never'`; PodDisruptionBudgets select it. */
   readonly active: string
   /** Label set to `true` on the leader's own pod; Services select it. */
   readonly leader: string
@@ -50,6 +50,11 @@ export const containerAnnotation = 'kubectl.kubernetes.io/default-container'
 
 /** Tells the cluster autoscaler whether it may evict the pod. */
 export const evictAnnotation = 'cluster-autoscaler.kubernetes.io/safe-to-evict'
+
+/** The labels and annotations that protect a pod from eviction. */
+export function protectionOf(names: Names) {
+  return { labels: { [names.active]: 'true' }, annotations: { [evictAnnotation]: 'false' } } as const
+}
 
 export function labelsOf(names: Names, build: string, { ref, uid }: Identity): Readonly<Record<string, string>> {
   return { [names.build]: build, [names.server]: ref.name, [names.uid]: uid }

@@ -2,7 +2,15 @@
 import { type Fields, objectAt, objectsAt, stringAt } from '../../../src/rules/validation/template-shape.js'
 import { graceSecondsOf } from '../../../src/rules/validation/template.js'
 import { type OwnerReference, pods as podType, typeMetaOf } from '../client/kube-objects.js'
-import { annotationsOf, evictAnnotation, type Identity, labelsOf, type Names, namesOf } from '../pods/labels.js'
+import {
+  annotationsOf,
+  evictAnnotation,
+  type Identity,
+  labelsOf,
+  type Names,
+  namesOf,
+  protectionOf,
+} from '../pods/labels.js'
 import { avoidingNodes, packedAffinity } from './affinity.js'
 import { completeContainer, type ContainerSpecInput } from './container-spec.js'
 import { sdkVolumes } from './sdk-files.js'
@@ -34,6 +42,7 @@ export function podOf(input: PodSpecInput): object {
   const { [names.instanceNumber]: _, ...annotations } = objectAt(metadata, 'annotations')
   const pod = objectAt(template, 'spec')
   const initContainers = objectsAt(pod, 'initContainers')
+  const mark = spec.isProtected ? protectionOf(names) : undefined
   const roleOf = (container: Fields) => (stringAt(container, 'name') === identity.container ? 'game' : 'main')
   return {
     ...typeMetaOf(podType),
@@ -41,8 +50,17 @@ export function podOf(input: PodSpecInput): object {
       // Only labels and annotations are copied from the template's metadata; other fields, such as its name, do not apply to
       // the pod.
       ...{ name: spec.ref.name, namespace: spec.ref.namespace },
-      labels: { ...objectAt(metadata, 'labels'), ...labelsOf(names, spec.build.name, identity) },
-      annotations: { [evictAnnotation]: 'true', ...annotations, ...annotationsOf(names, identity) },
+      labels: {
+        ...objectAt(metadata, 'labels'),
+        ...labelsOf(names, spec.build.name, identity),
+        ...mark?.labels,
+      },
+      annotations: {
+        [evictAnnotation]: 'true',
+        ...annotations,
+        ...annotationsOf(names, identity),
+        ...mark?.annotations,
+      },
       // `controller` tells `kubectl drain` that the pod is managed and may be evicted.
       ...(owner && { ownerReferences: [{ ...owner, controller: true, blockOwnerDeletion: false }] }),
     },

@@ -139,6 +139,7 @@ function instanceSpec(entry: ServerEntry, heartbeatEndpoint: string): InstanceSp
     build: { namespace: build.namespace, name: build.name, uid: build.uid, buildID: build.spec.buildID },
     template: build.spec.template,
     portsToExpose: build.spec.portsToExpose,
+    ...(build.spec.eviction === 'never' && { isProtected: true }),
     sdk: {
       heartbeatEndpoint,
       sessionHostId: sessionHostId(name, token),

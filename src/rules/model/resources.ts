@@ -38,6 +38,8 @@ export interface BuildSpec {
    * ends one in which the game has reported a player. An integer ≥ 1. Default: unlimited.
    */
   readonly claimSeconds?: number
+  /** When a server may be evicted, for example by a node scale-down. Default: `whenIdle`. */
+  readonly eviction?: Eviction
   /** Passed to every game server through its SDK. */
   readonly buildMetadata?: Readonly<Record<string, string>>
   /** The counters of each server and what they begin with, by name. */
@@ -52,6 +54,13 @@ export interface BuildSpec {
  */
 export const terminationOrders = ['HeartbeatFirst', 'SignalFirst'] as const
 export type TerminationOrder = (typeof terminationOrders)[number]
+
+/**
+ * `whenIdle`: while it has no session. `never`: servers are protected from their creation, so that an allocation need not protect
+ * its server.
+ */
+export const evictions = ['whenIdle', 'never'] as const
+export type Eviction = (typeof evictions)[number]
 
 /** The numbers are integers ≥ 1. Default: the fleet's limit, or unlimited if the fleet has no such limit. */
 export interface HealthLimits {

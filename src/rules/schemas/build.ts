@@ -1,5 +1,5 @@
 /** Schemas of a GameServerBuild, and of the requests that create and change one. */
-import { terminationOrders } from '../model/resources.js'
+import { evictions, terminationOrders } from '../model/resources.js'
 import { sizeLimits } from '../model/sizes.js'
 import { apiVersion, buildName, count, kib, metadata, namespace, port, time } from './common.js'
 import { podTemplate } from './pod-template.js'
@@ -104,6 +104,12 @@ export const buildSpec = {
       ...seconds,
       description:
         "Ends a session if its game reports no player within this time, counted from the game's first heartbeat after the allocation. A session in which the game has reported a player does not end this way. Not for games that report no players. Default: unlimited.",
+    },
+    eviction: {
+      type: 'string',
+      enum: evictions,
+      description:
+        'When servers may be evicted from their node, on Kubernetes. whenIdle (default): while they have no session. never: a server is protected from its creation, and an allocation writes nothing to its pod. Applies to servers that are created after a change.',
     },
     buildMetadata: {
       type: 'object',

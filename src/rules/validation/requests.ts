@@ -70,7 +70,7 @@ function expanded({ run, portsToExpose = [], template = {}, ...spec }: AnySpec):
 
 function copyOf(spec: BuildSpec, template: PodTemplateSpec): BuildSpec {
   const { buildID, standingBy, max, portsToExpose, crashesToMarkUnhealthy, health, termination, buildMetadata } = spec
-  const { claimSeconds, counters, lists } = spec
+  const { claimSeconds, eviction, counters, lists } = spec
   return {
     buildID,
     standingBy,
@@ -81,6 +81,7 @@ function copyOf(spec: BuildSpec, template: PodTemplateSpec): BuildSpec {
     template,
     ...(termination && { termination }),
     ...(claimSeconds !== undefined && { claimSeconds }),
+    ...(eviction && { eviction }),
     ...(buildMetadata && { buildMetadata: { ...buildMetadata } }),
     ...(counters && { counters: structuredClone(counters) }),
     ...(lists && { lists: structuredClone(lists) }),

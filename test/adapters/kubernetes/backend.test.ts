@@ -138,6 +138,26 @@ describeOnCluster('the Kubernetes backend on a real cluster', () => {
       await backend.protect({ namespace: space, name: 'missing' }, 'another')
     })
 
+    it('that is protected from its creation is not written again when protected', async () => {
+      const backend = open(space)
+      const spec = { ...specOf(space, 'sleep 600'), isProtected: true }
+      await backend.create(spec)
+      await inPhase(backend, spec, 'running')
+      const written = async () => {
+        const path = `/api/v1/namespaces/${space}/pods/${spec.ref.name}`
+        const { metadata } = JSON.parse(await kubectl('get', '--raw', path))
+        expect(metadata.annotations).toMatchObject({ 'cluster-autoscaler.kubernetes.io/safe-to-evict': 'false' })
+        expect(metadata.labels).toMatchObject({ [`${backend.apiGroup}/active`]: 'true' })
+        const fields: { subresource?: string }[] = metadata.managedFields
+        return JSON.stringify(fields.filter(({ subresource }) => subresource === undefined))
+      }
+      const before = await written()
+      await backend.protect(spec.ref, spec.uid)
+      // Writes what is left to write.
+      await backend.close()
+      expect(await written()).toBe(before)
+    })
+
     it('with several containers, exits when its game container exits; an annotation can name that container', async () => {
       const backend = open(space)
       const container = (name: string, script: string) => ({

@@ -1,6 +1,7 @@
 import { text } from 'node:stream/consumers'
 import { kubernetesBackend } from 'gamekeeper/kubernetes'
 import { expect, it, onTestFinished } from 'vitest'
+import { evictAnnotation } from '../../../../adapters/kubernetes/pods/labels.js'
 import { podOf } from '../../../../adapters/kubernetes/provisioning/pod-spec.js'
 import { checkForKubernetes, fixedHostPorts } from '../../../../adapters/kubernetes/provisioning/template.js'
 import { configFor, fakeApiServer, respond, statusOf } from '../support/fake-api-server.js'
@@ -33,6 +34,19 @@ it('a pod gets the labels and annotations of its template, but no other metadata
     'namespace',
   ])
   expect(pod).toMatchObject({ metadata: { ...spec.ref, ...own } })
+})
+
+it('a pod that is protected from its creation has the marks, whatever its template says; another has those of its template', () => {
+  const metadata = { labels: { tier: 'gold' }, annotations: { [evictAnnotation]: 'true' } }
+  const spec = specOf('games', 'sleep 600', { metadata })
+  const base = { group: 'mps.gamekeeper.com', secret: 's', owner: undefined, scheduling: 'distributed' } as const
+  const marksOf = (isProtected: boolean) => {
+    const pod = podOf({ ...base, spec: { ...spec, isProtected }, ports: [], platform: {}, refusingNodes: [] })
+    const { labels, annotations } = Object(Reflect.get(pod, 'metadata'))
+    return [labels.tier, labels['mps.gamekeeper.com/active'], annotations[evictAnnotation]]
+  }
+  expect(marksOf(true)).toEqual(['gold', 'true', 'false'])
+  expect(marksOf(false)).toEqual(['gold', undefined, 'true'])
 })
 
 it('a pod stays away from the nodes that refuse its ports, in addition to the affinity of its template', () => {
