@@ -1,8 +1,9 @@
 /** A new fleet in the page: from nothing to the first build, and on to the first allocation. */
 import { expect } from 'vitest'
+import type { Authorize } from '../../src/http/index.js'
 import { build, buildID, sessionID, standingBy } from '../http/fleet.js'
 import { testInBrowser } from './browser.js'
-import { memoryHost } from './memory-host.js'
+import { gate, memoryHost } from './memory-host.js'
 import { browserOfFile, press, shows, violations } from './open-page.js'
 
 const { open } = browserOfFile()
@@ -74,6 +75,34 @@ testInBrowser(
     await shows(other, 'Ready for the first match')
     await fleet.allocate({ buildID, sessionID, initialPlayers: [] }, { confirm: true })
     await other.waitForFunction(`document.querySelector('${panel}') === null`)
+  },
+  limitMs,
+)
+
+testInBrowser(
+  'an answer stays although another caller is served first, and a refusal is not called a match',
+  async () => {
+    const { pass, held, release } = gate()
+    let calls = 0
+    const authorize: Authorize = async (request, { name }) => {
+      if (name !== 'allocate' || request.method !== 'POST') return true
+      await pass()
+      return ++calls === 1
+    }
+    const { fleet, url } = await memoryHost({ authorize })
+    await fleet.builds.create(build({ standingBy: 1, max: 2 }))
+    const { page } = await open(`${url}/`)
+    await shows(page, 'Ready for the first match')
+    await press(page, 'Allocate')
+    await held
+    await fleet.allocate({ buildID, sessionID, initialPlayers: [] })
+    await shows(page, '1 active')
+    release()
+    await shows(page, 'Players connect to:')
+    await shows(page, 'The first match has a server')
+    await press(page, 'Allocate')
+    await page.waitForSelector('.problem.answer')
+    expect(await page.$eval(`${panel} h2`, (title) => title.textContent)).toBe('Ready for the first match')
   },
   limitMs,
 )

@@ -13,7 +13,7 @@ const base = () => ({ seq: ++seq, at: 0, message: 'it happened', build })
 const server = (name: string) => ({ namespace: 'default', name })
 const about = (name: string) => ({ ...base(), server: server(name) })
 const created = (): StreamedEvent => ({ type: 'BuildCreated', ...base() })
-const updated = (): StreamedEvent => ({ type: 'BuildUpdated', ...base() })
+const updated = (of = build): StreamedEvent => ({ type: 'BuildUpdated', ...base(), build: of })
 const deleted = (): StreamedEvent => ({ type: 'BuildDeleted', ...base() })
 const began = (name: string): readonly StreamedEvent[] => [
   { type: 'ServerStateChanged', ...about(name), from: 'StandingBy', to: 'Active' },
@@ -143,6 +143,17 @@ it('a build that was deleted and created again before a snapshot stays', () => {
   const { arrive, max } = page()
   arrive(deleted(), created())
   expect(max()).toBe(2)
+})
+
+it('after signing out, what was still to be read is not asked for', async () => {
+  const lobby = { ...withMax(1), metadata: { ...build, name: 'lobby' } }
+  const { builds, reread, arrive } = page(withBuild(withBuild(emptyModel, withMax(2)), lobby))
+  arrive(updated(), updated(lobby.metadata))
+  await soon()
+  reread.forget()
+  builds[0]?.resolve(withMax(5))
+  await soon()
+  expect(builds).toHaveLength(1)
 })
 
 it('players of a match that begins while others are read are read, too, the latest first', async () => {

@@ -1,7 +1,7 @@
 /** Calls that take as long as a match, such as a drain: they fail soon, or have begun. */
 import { signal } from '@preact/signals'
 
-export interface LateFailure {
+interface LateFailure {
   readonly id: number
   readonly what: string
   readonly message: string

@@ -10,11 +10,11 @@ export interface Series {
   readonly pick: (minute: ActivityMinute) => number | undefined
 }
 
-export const shownMinutes = 60
+const shownMinutes = 60
 const minuteMs = 60_000
 
 /** The last hour, one place for each minute: undefined for those that the host did not record. */
-export function slotsOf(minutes: readonly ActivityMinute[], now: number): readonly (ActivityMinute | undefined)[] {
+function slotsOf(minutes: readonly ActivityMinute[], now: number): readonly (ActivityMinute | undefined)[] {
   const recorded = new Map(minutes.map((minute) => [minute.at, minute]))
   return timesUntil(now).map((at) => recorded.get(at))
 }

@@ -208,13 +208,20 @@ async function serversOf(build: Ref, stop: AbortSignal): Promise<readonly GameSe
   }
 }
 
-/** What no event says: callers that wait, and the health of this host. */
+let summaryFor: AbortSignal | undefined
+
+/** What no event says: callers that wait, and the health of this host. A slow host is asked once at a time. */
 async function summary(stop: AbortSignal): Promise<void> {
+  if (summaryFor === stop) return
+  summaryFor = stop
   try {
     const [nextHealth, nextStats] = await Promise.all([fleet.health({ signal: stop }), fleet.stats({ signal: stop })])
+    if (stop.aborted) return
     health.value = nextHealth
     stats.value = nextStats
   } catch {
     // The event stream says whether the host answers.
+  } finally {
+    if (summaryFor === stop) summaryFor = undefined
   }
 }

@@ -6,7 +6,7 @@ import { type Crash, type Minute, minuteMs, type Model, type ServerRow, type Str
 /** What the page keeps. */
 export const maxEvents = 10_000
 export const maxCrashes = 200
-export const maxMinutes = 60
+const maxMinutes = 60
 
 /** Applying events that the model already contains changes nothing in the end, provided that the newest ones follow. */
 export function reduce(model: Model, events: readonly StreamedEvent[]): Model {

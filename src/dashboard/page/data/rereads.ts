@@ -40,15 +40,18 @@ function changedBuilds(fleet: Source, model: { value: Model }) {
   /** Undefined also if what is being read no longer applies. */
   let reading: string | undefined
   let isBusy = false
+  let times = 0
   const schedule = () => {
     if (waiting.size > 0 && !isBusy) timer ??= setTimeout(() => void run(), rereadMs)
   }
   const run = async () => {
     timer = undefined
     isBusy = true
+    const before = times
     const refs = [...waiting.values()]
     waiting.clear()
     for (const ref of refs) {
+      if (times !== before) break
       const key = keyOf(ref)
       reading = key
       try {
@@ -76,6 +79,7 @@ function changedBuilds(fleet: Source, model: { value: Model }) {
     forget() {
       waiting.clear()
       reading = undefined
+      times++
     },
   }
 }

@@ -39,12 +39,13 @@ export function TryItView() {
 
 interface AllocateProps {
   readonly builds: readonly GameServerBuild[]
-  /** The form has been sent. */
-  readonly onAsk?: () => void
+  readonly onAttempt?: (state: AttemptState) => void
 }
 
+export type AttemptState = 'asked' | 'allocated' | 'failed'
+
 /** A form that allocates, its answer, and the same call as programs. */
-export function AllocateAndPrograms({ builds, onAsk }: AllocateProps) {
+export function AllocateAndPrograms({ builds, onAttempt }: AllocateProps) {
   const chosen = useSignal('')
   const sessionID = useSignal(newSessionID())
   const players = useSignal('amie, bob')
@@ -57,7 +58,7 @@ export function AllocateAndPrograms({ builds, onAsk }: AllocateProps) {
   return (
     <div class="columns">
       <Section title="Allocate a server">
-        <Attempt tried={tried} onNewSession={() => (sessionID.value = newSessionID())} onAsk={onAsk}>
+        <Attempt tried={tried} onNewSession={() => (sessionID.value = newSessionID())} onAttempt={onAttempt}>
           <label>
             Build
             <select value={tried.buildID} onChange={(event) => (chosen.value = event.currentTarget.value)}>
@@ -89,25 +90,27 @@ export function AllocateAndPrograms({ builds, onAsk }: AllocateProps) {
 interface AttemptProps {
   readonly tried: TriedAllocation
   readonly onNewSession: () => void
-  readonly onAsk: (() => void) | undefined
+  readonly onAttempt: ((state: AttemptState) => void) | undefined
   /** The fields. */
   readonly children: ComponentChildren
 }
 
-function Attempt({ tried, onNewSession, onAsk, children }: AttemptProps) {
+function Attempt({ tried, onNewSession, onAttempt, children }: AttemptProps) {
   const isRunning = useSignal(false)
   const answer = useSignal<Allocation | undefined>(undefined)
   const failure = useSignal('')
   const submit = async (event: Event) => {
     event.preventDefault()
-    onAsk?.()
+    onAttempt?.('asked')
     isRunning.value = true
     answer.value = undefined
     failure.value = ''
     try {
       const { waitSeconds: seconds, ...request } = tried
       answer.value = await fleet.allocate(request, { waitMs: seconds * 1_000 })
+      onAttempt?.('allocated')
     } catch (error) {
+      onAttempt?.('failed')
       failure.value = error instanceof Error ? error.message : String(error)
     } finally {
       isRunning.value = false

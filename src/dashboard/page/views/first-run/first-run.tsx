@@ -5,7 +5,7 @@ import { rights } from '../../data/access.js'
 import { model } from '../../data/live.js'
 import { linkTo } from '../../data/router.js'
 import { CopyButton } from '../../parts/parts.js'
-import { AllocateAndPrograms } from '../try-it.js'
+import { AllocateAndPrograms, type AttemptState } from '../try-it.js'
 import { type FirstStep, firstStep } from './steps.js'
 
 const storageKey = 'gamekeeper-first-run'
@@ -19,17 +19,17 @@ function hide(): void {
 }
 
 export function FirstRun() {
-  /** The event of the allocation may come before its answer, which stays until the reader is done with it. */
-  const hasAsked = useSignal(false)
+  /** Once the form has been sent, it stays until the reader is done with the answer: events may come before it. */
+  const attempt = useSignal<AttemptState | undefined>(undefined)
   const step = firstStep(model.value)
-  if (step === 'build') return <Steps at="build" />
-  if (isHidden.value || !rights.may('allocate')) return null
-  if (step === 'servers') return <Steps at={step} />
-  if (step === undefined && !hasAsked.value) return null
+  const isOffered = !isHidden.value && rights.may('allocate')
+  if (!isOffered) return step === 'build' ? <Steps at="build" /> : null
+  const hasForm = step === 'allocation' || attempt.value !== undefined
+  if (!hasForm) return step === undefined ? null : <Steps at={step} />
   return (
     <>
-      <Steps at={step ?? 'done'} />
-      <AllocateAndPrograms builds={[...model.value.builds.values()]} onAsk={() => (hasAsked.value = true)} />
+      <Steps at={attempt.value === 'allocated' ? 'done' : (step ?? 'allocation')} />
+      <AllocateAndPrograms builds={[...model.value.builds.values()]} onAttempt={(state) => (attempt.value = state)} />
     </>
   )
 }
