@@ -18,12 +18,12 @@ import { FleetError, throwIfAborted } from '../../src/contracts/errors.js'
 import type { Store } from '../../src/contracts/store.js'
 import { keyOf, type Ref } from '../../src/rules/model/resources.js'
 import { defaultNamespace } from '../../src/rules/validation/requests.js'
-import { BackendLifecycle } from '../shared/lifecycle.js'
+import { BackendLifecycle, waitAtMost } from '../shared/lifecycle.js'
 import { checkGraceMs } from '../shared/terminations.js'
 import { KubernetesApi } from './client/api.js'
 import { defaultKubeConfig } from './client/kube-config.js'
 import { WriteFence } from './client/write-fence.js'
-import { PodInstances } from './instances.js'
+import { closeTimeoutMs, PodInstances } from './instances.js'
 import { createElector } from './leader-election/create-elector.js'
 import { findAgentEndpoint } from './nodes/agent-address.js'
 import type { ResolvedKubernetesOptions } from './options.js'
@@ -145,7 +145,9 @@ export class KubernetesBackend implements Backend {
     this.#lifecycle.close()
     await this.#instances.close(this.#lifecycle.settled())
     this.#closeApi()
-    await Promise.all([this.#lifecycle.settled(), this.#instances.settled()])
+    // The API is still open for the store and the elector, so a call that hangs ends only when it times out.
+    const settled = Promise.all([this.#lifecycle.settled(), this.#instances.settled()])
+    await waitAtMost(this.#options.clock, closeTimeoutMs, settled)
   }
 
   /** The store may still write while it closes, and the elector while it gives up leadership. The last of them closes the API. */

@@ -255,4 +255,4 @@ export class PodInstances {
 const labelsTimeoutMs = 200
 
 /** Creations that finish within this time leave nothing for the next leader to clean up. */
-const closeTimeoutMs = 2_000
+export const closeTimeoutMs = 2_000

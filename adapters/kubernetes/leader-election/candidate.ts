@@ -3,14 +3,14 @@
  * never by other hosts' clocks. A leader that cannot renew its lease in time stops leading.
  */
 import type { ElectionListener } from '../../../src/contracts/elector.js'
-import { messageOf } from '../../../src/contracts/errors.js'
+import { FleetError, messageOf } from '../../../src/contracts/errors.js'
 import { pauseMs } from '../../../src/rules/lifecycle/backoff.js'
 import { randomFraction } from '../client/jitter.js'
 import { type KubeObject, revisionOf } from '../client/kube-objects.js'
 import { type TimePoint, WriteFence } from '../client/write-fence.js'
 import { AttemptFailures } from './attempt-failures.js'
+import { FollowedLease } from './followed-lease.js'
 import { observe, type ObservedLease, otherHost, safeShare } from './lease.js'
-import { watchLease } from './lease-watch.js'
 import { OwnLease, type OwnLeaseDependencies } from './own-lease.js'
 import { type Rival, RivalLeases } from './rival-leases.js'
 
@@ -25,8 +25,11 @@ export class Candidate {
   readonly #deps: CandidateDependencies
   readonly #listener: ElectionListener
   readonly #aborter = new AbortController()
+  /** Cancels the requests of the present attempt. */
+  #attempt = new AbortController()
   readonly #fence: WriteFence
   readonly #lease: OwnLease
+  readonly #followed: FollowedLease
   readonly #rivals: RivalLeases | undefined
   #observed: ObservedLease | undefined
   /** The overlapping fleet's leader that prevented this host from leading at the last attempt. */
@@ -42,11 +45,6 @@ export class Candidate {
   #running: Promise<void> | undefined
   /** Ends the current pause. */
   #wake = () => {}
-  #stopWatch: (() => void) | undefined
-  /** Whether the watch reports each change of the Lease, so that it need not be read. */
-  #isFollowing = false
-  /** Whether the Lease must be read although the watch is open: it was deleted, or the last attempt failed. */
-  #mustRead = true
   /** Elapsed ms at which the last attempt began. */
   #attemptAt = -Infinity
   /** The Lease as this host has written it last. */
@@ -59,6 +57,7 @@ export class Candidate {
     this.#fence = deps.fence ?? new WriteFence(deps.clock)
     this.#failures = new AttemptFailures(deps)
     this.#lease = new OwnLease(deps)
+    this.#followed = new FollowedLease(deps)
     this.#rivals = deps.scope && new RivalLeases({ ...deps, scope: deps.scope })
   }
 
@@ -69,12 +68,13 @@ export class Candidate {
 
   async resign(): Promise<void> {
     this.#aborter.abort()
+    this.#attempt.abort()
     this.#wake()
     const led = this.#leads
     this.#leads = false
     this.#fence.close()
     this.#cancelDeadline()
-    this.#unwatch()
+    this.#followed.unwatch()
     await this.#running
     if (led) await this.#lease.release(this.#written)
   }
@@ -86,6 +86,7 @@ export class Candidate {
       // Set before the check, so that a release during the check is not missed.
       const waker = new AbortController()
       this.#wake = () => waker.abort()
+      const attempt = (this.#attempt = new AbortController())
       this.#attemptAt = clock.elapsed()
       try {
         await this.#checkLease()
@@ -93,9 +94,10 @@ export class Candidate {
         this.#failures.succeeded()
       } catch (error) {
         if (signal.aborted) return
-        this.#failures.failed(error, this.#leads)
-        this.#listener.blocked?.(messageOf(error))
-        this.#mustRead = true
+        const cause: unknown = attempt.signal.reason ?? error
+        this.#failures.failed(cause, this.#leads)
+        this.#listener.blocked?.(messageOf(cause))
+        this.#followed.readNext()
         // A caller may be awaiting the first result, so report that this host is not the leader.
         if (!this.#hasNotified) this.#lose(undefined)
       }
@@ -104,32 +106,18 @@ export class Candidate {
     }
   }
 
-  /** A host that does not lead watches the Lease. */
-  #watch(): void {
-    this.#stopWatch ??= watchLease(this.#deps, {
-      seen: (lease) => this.#see(lease),
-      following: (isFollowing) => (this.#isFollowing = isFollowing),
-    })
-  }
-
-  #unwatch(): void {
-    this.#stopWatch?.()
-    this.#stopWatch = undefined
-    this.#isFollowing = false
-  }
-
   /** Takes over what the watch reports, which may be older than what this host has read or written. */
   #see(lease: KubeObject | undefined): void {
     const { clock, identity, leaseMs } = this.#deps
-    if (this.#leads || this.#stopWatch === undefined) return
+    if (this.#leads || !this.#followed.isWatching) return
     if (!lease) {
-      this.#mustRead = true
+      this.#followed.readNext()
       return this.#wake()
     }
     const before = this.#observed
     if (before && Number(revisionOf(lease)) <= Number(before.revision)) return
     this.#missingSince = undefined
-    this.#mustRead = false
+    this.#followed.seen()
     const observed = (this.#observed = observe(lease, before, clock.elapsed(), leaseMs))
     this.#lose(otherHost(observed.holder, identity))
     if (observed.isReleased) this.#wake()
@@ -137,7 +125,8 @@ export class Candidate {
 
   /**
    * A leader makes at least three attempts per lease; one that was slow is followed by the next at once. The others take the lease
-   * when it ends, and back off if that fails. Unless they watch it, they read it five times per lease, spread out by jitter.
+   * when it ends, and back off if that fails. Unless they watch it, they read it five times per lease, spread out by jitter; if they do,
+   * every 30 s.
    */
   #pauseMs(): number {
     const { clock, leaseMs } = this.#deps
@@ -145,8 +134,9 @@ export class Candidate {
     const jitter = 0.8 + 0.4 * randomFraction(clock)
     if (this.#failures.count > 0)
       return pauseMs(this.#failures.count, { initialMs: leaseMs / 20, maxMs: leaseMs }) * jitter
-    const isPolling = !this.#isFollowing || this.#mustRead || this.#rival !== undefined
-    return Math.min(isPolling ? (leaseMs / 5) * jitter : Infinity, this.#msUntilFree())
+    const { msUntilRead } = this.#followed
+    const isPolling = msUntilRead === 0 || this.#rival !== undefined
+    return Math.min(isPolling ? (leaseMs / 5) * jitter : msUntilRead, this.#msUntilFree())
   }
 
   async #checkLease(): Promise<void> {
@@ -155,8 +145,7 @@ export class Candidate {
     // One conditional write renews the lease. The Lease is read if that fails, for example because someone edited it.
     const isHeld = this.#leads && this.#observed?.holder === identity
     if (isHeld && this.#failures.count === 0 && (await this.#renew(this.#observed))) return
-    this.#mustRead = false
-    const lease = await this.#lease.read(this.#aborter.signal)
+    const lease = await this.#followed.read(() => this.#lease.read(this.#attempt.signal))
     this.#rival = undefined
     if (lease === undefined) return this.#createMissing()
     this.#missingSince = undefined
@@ -174,7 +163,7 @@ export class Candidate {
    * conditional. Returns false if the Lease must be read.
    */
   async #checkWatched(): Promise<boolean> {
-    if (this.#leads || !this.#isFollowing || this.#mustRead) return false
+    if (this.#leads || this.#followed.msUntilRead === 0) return false
     if (this.#observed === undefined || this.#observed.holder === this.#deps.identity) return false
     this.#rival = undefined
     return !this.#isFree(this.#observed) || (await this.#take(this.#observed))
@@ -201,7 +190,7 @@ export class Candidate {
       return
     }
     if (this.#missingSince === undefined) {
-      const mayHaveLeader = this.#observed !== undefined || (await hasRun?.(this.#aborter.signal))
+      const mayHaveLeader = this.#observed !== undefined || (await hasRun?.(this.#attempt.signal))
       this.#missingSince = mayHaveLeader ? clock.elapsed() : -Infinity
     }
     if (clock.elapsed() >= this.#missingSince + this.#longestLeaseMs()) {
@@ -236,7 +225,7 @@ export class Candidate {
   }
 
   async #hasRival(): Promise<boolean> {
-    const options = { unlimited: true, timeoutMs: this.#lease.readTimeoutMs, signal: this.#aborter.signal }
+    const options = { unlimited: true, timeoutMs: this.#lease.readTimeoutMs, signal: this.#attempt.signal }
     this.#rival = await this.#rivals?.find(options)
     if (this.#rival) this.#lose(otherHost(this.#rival.holder, this.#deps.identity))
     return this.#rival !== undefined
@@ -247,7 +236,7 @@ export class Candidate {
     const { clock, leaseMs } = this.#deps
     // Taken before the request, so that it is earlier than any host can see the write.
     const start = this.#fence.timePoint()
-    const lease = await this.#lease.write(observed, this.#aborter.signal)
+    const lease = await this.#lease.write(observed, this.#attempt.signal)
     if (!lease) return undefined
     this.#written = lease
     this.#observed = observe(lease, this.#observed, clock.elapsed(), leaseMs)
@@ -260,18 +249,26 @@ export class Candidate {
     const safeMs = leaseMs * safeShare
     const remainingMs = this.#fence.remainingMs(start, safeMs)
     this.#cancelDeadline()
-    const lose = () => this.#lose(undefined)
     // Nobody else can take the Lease now, so the next attempt comes soon.
-    this.#mustRead ||= remainingMs <= 0
-    if (remainingMs <= 0) return lose()
-    this.#cancelDeadline = clock.after(remainingMs, lose)
-    this.#fence.open(start, safeMs, lose)
-    this.#unwatch()
+    if (remainingMs <= 0) {
+      this.#followed.readNext()
+      return this.#lose(undefined)
+    }
+    const expire = () => this.#expire()
+    this.#cancelDeadline = clock.after(remainingMs, expire)
+    this.#fence.open(start, safeMs, expire)
+    this.#followed.unwatch()
     if (this.#leads) return
     this.#leads = true
     this.#hasNotified = true
     this.#notifiedLeader = undefined
     this.#listener.elected()
+  }
+
+  /** Whatever the present attempt still waits for comes too late. This host makes its next one as any other host. */
+  #expire(): void {
+    this.#lose(undefined)
+    this.#attempt.abort(new FleetError('unavailable', 'the Kubernetes API did not answer before the lease ended'))
   }
 
   #lose(leader: string | undefined): void {
@@ -282,7 +279,7 @@ export class Candidate {
     this.#notifiedLeader = leader
     this.#fence.close()
     this.#cancelDeadline()
-    this.#watch()
+    this.#followed.watch((lease) => this.#see(lease))
     this.#listener.lost(leader)
   }
 

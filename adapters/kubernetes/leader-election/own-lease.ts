@@ -126,23 +126,27 @@ export class OwnLease {
 
   /**
    * Does nothing if another host holds the Lease. Never rejects: a lease that is not released simply expires. `last` is the Lease as
-   * this host has written it last; without it, or if it is out of date, the Lease is read first.
+   * this host has written it last; without it, or if somebody has written it since, the Lease is read first.
    */
   async release(last?: KubeObject): Promise<void> {
     const { logger, leaseMs } = this.#deps
     try {
-      if (
-        last &&
-        (await this.#releaseFrom(last).then(
-          () => true,
-          () => false,
-        ))
-      )
-        return
+      if (last && (await this.#isReleasedFrom(last))) return
       const lease = await this.read()
       if (lease) await this.#releaseFrom(lease)
     } catch (error) {
       logger.info({ err: error, expiresInMs: leaseMs }, 'cannot release the leader lease; it will expire')
+    }
+  }
+
+  /** Returns false if somebody else has written the Lease since. */
+  async #isReleasedFrom(last: KubeObject): Promise<boolean> {
+    try {
+      await this.#releaseFrom(last)
+      return true
+    } catch (error) {
+      if (isRefusal(error)) return false
+      throw error
     }
   }
 

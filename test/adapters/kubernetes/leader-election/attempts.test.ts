@@ -14,14 +14,19 @@ async function scene() {
   const clock = virtualClock()
   const methods: string[] = []
   const warnings: string[] = []
-  const state = { lease: undefined as object | undefined, revision: 0, refusal: undefined as string | undefined }
+  const state = {
+    lease: undefined as object | undefined,
+    revision: 0,
+    refusal: undefined as string | undefined,
+    code: 'internal' as FleetError['code'],
+  }
   const object = async ({ method, body }: ApiCall) => {
     methods.push(method)
     if (method === 'GET') {
       if (!state.lease) throw new FleetError('not-found', 'there is no lease')
       return state.lease
     }
-    if (state.refusal !== undefined) throw new FleetError('internal', state.refusal)
+    if (state.refusal !== undefined) throw new FleetError(state.code, state.refusal)
     const metadata = { name: 'fleet', resourceVersion: String(++state.revision) }
     return (state.lease = { ...(body as object), metadata })
   }
@@ -43,7 +48,7 @@ async function scene() {
   onTestFinished(resign)
   await clock.until(() => leadership.leads)
   methods.length = 0
-  return { clock, methods, warnings, state, leadership }
+  return { clock, methods, warnings, state, leadership, resign }
 }
 
 it('a leader renews its lease with one request', async () => {
@@ -85,4 +90,14 @@ it('a host that may not write the Lease backs off, and logs the cause once a min
   await clock.advance(2 * leaseMs)
   expect(leadership.causes.at(-1)).toBe(undefined)
   expect(leadership.leads).toBe(true)
+})
+
+it.each([
+  ['without an answer, and reads nothing', 'unavailable', ['PUT']],
+  ['refused because the Lease has changed, and reads it first', 'conflict', ['PUT', 'GET', 'PUT']],
+] as const)('a leader that resigns sends one release: %s', async (_, code, expected) => {
+  const { methods, state, resign } = await scene()
+  Object.assign(state, { code, refusal: 'not now' })
+  await resign()
+  expect(methods).toEqual(expected)
 })

@@ -106,6 +106,15 @@ describe('a leader', () => {
     expect(leadership.leads).toBe(false)
   })
 
+  it('whose lease ended does not wait for its last renewal, and takes the lease when any host may', async () => {
+    const { clock, state, leadership } = await scene()
+    state.delaysMs = [Infinity, Infinity]
+    await clock.advance(0.95 * leaseMs)
+    expect(leadership.leads).toBe(false)
+    await clock.advance(0.1 * leaseMs)
+    expect(leadership.leads).toBe(true)
+  })
+
   it('sends a renewal that is answered in time once', async () => {
     const { clock, state } = await scene()
     state.writes = 0
