@@ -37,6 +37,32 @@ testInBrowser(
 )
 
 testInBrowser(
+  "a server's data are shown, and change as callers and operators change them",
+  async () => {
+    const { fleet, url } = await memoryHost()
+    const counters = { rooms: { count: 0, capacity: 10 } }
+    const lists = { maps: { values: ['dust', hostile], capacity: 5 } }
+    await fleet.builds.create(build({ standingBy: 1, counters, lists }))
+    await standingBy(fleet, 1)
+    const [server] = await fleet.servers.list()
+    const name = server?.metadata.name ?? ''
+    const { page, complaints } = await open(`${url}/#/servers/default/${name}`)
+    const shown = `[...document.querySelectorAll('section[aria-label=Data] div')].map((fact) => fact.textContent)`
+    const showsData = (...facts: readonly string[]) =>
+      page.waitForFunction(`JSON.stringify(${shown}) === ${JSON.stringify(JSON.stringify(facts))}`)
+    await showsData('rooms0 of 10', `maps2 of 5dust${hostile}`)
+    await fleet.allocate({ buildID, sessionID, counters: { rooms: { increment: 3 } }, labels: { region: 'eu' } })
+    await showsData('rooms3 of 10', `maps2 of 5dust${hostile}`, 'regioneu')
+    await fleet.servers.update({ name }, { annotations: { note: 'for the final' } })
+    await showsData('rooms3 of 10', `maps2 of 5dust${hostile}`, 'regioneu', 'notefor the final')
+    expect(await violations(page)).toEqual([])
+    expect(await page.title()).not.toContain('owned')
+    expect(complaints.filter((one) => !one.includes('/logs?'))).toEqual([])
+  },
+  limitMs,
+)
+
+testInBrowser(
   'the list of sessions ends one of them, and says first for whom',
   async () => {
     const { backend, fleet, url } = await memoryHost()

@@ -14,6 +14,7 @@ import { CopyButton, Failure, HealthTag, Instant, Loading, Notice, Section, Stat
 import { Timeline } from '../parts/timeline.js'
 import { ServerActions } from './server-actions.js'
 import { ServerLog } from './server-log.js'
+import { ServerData } from './server/data.js'
 
 export function ServerView({ of }: { readonly of: Ref }) {
   const row = findServer(model.value, of)
@@ -35,8 +36,8 @@ export function ServerView({ of }: { readonly of: Ref }) {
       },
     )
     return () => stop.abort()
-    // Address and ports come with a state, and no event has them. A restarted host numbers its events anew.
-  }, [state, connections.value])
+    // Address, ports and data are in no event. A restarted host numbers its events anew.
+  }, [state, lastDataChange(model.value.events, of), connections.value])
 
   if (failure.value?.code === 'not-found' && row === undefined) {
     return (
@@ -72,6 +73,7 @@ export function ServerView({ of }: { readonly of: Ref }) {
           sessionID={row.session?.id}
         />
       ) : null}
+      {server.value ? <ServerData of={server.value} /> : null}
       <div class="columns wide-second">
         <Section title="What happened">
           <Timeline events={events} />
@@ -141,6 +143,12 @@ function merged(past: readonly FleetEvent[], recent: readonly StreamedEvent[], o
   const isNew = (event: StreamedEvent): event is FleetEvent =>
     event.seq > last && event.type !== 'EventsDropped' && 'server' in event && keyOf(event.server) === key
   return [...past, ...recent.filter(isNew)]
+}
+
+/** The number of the last event that says that the server's data changed; 0 without one. */
+function lastDataChange(events: readonly StreamedEvent[], of: Ref): number {
+  const key = keyOf(of)
+  return events.findLast((event) => event.type === 'ServerDataChanged' && keyOf(event.server) === key)?.seq ?? 0
 }
 
 function buildOf(events: readonly FleetEvent[]): Ref | undefined {
