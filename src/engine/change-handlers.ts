@@ -33,7 +33,7 @@ export interface ChangeHandlerDependencies {
   readonly heldHeartbeats: Pick<HeldHeartbeats, 'answerChanged'>
   readonly maintenance: Pick<MaintenanceAnnouncements, 'placed'>
   readonly startFailures: StartFailures
-  readonly waitQueue: Pick<WaitQueue, 'dataChanged' | 'sessionAllocated' | 'total'>
+  readonly waitQueue: Pick<WaitQueue, 'dataChanged' | 'reconsider' | 'sessionAllocated' | 'total'>
 }
 
 export class ChangeHandlers {
@@ -82,6 +82,7 @@ export class ChangeHandlers {
     const { buildID } = before.spec
     if (buildID !== build.record.spec.buildID) this.#deps.builds.buildIDChanged(build, buildID)
     if (isDraining(before) && !build.draining) this.#deps.drainer.checkProgress()
+    if (build.record.spec !== before.spec || isDraining(before) !== build.draining) this.#deps.waitQueue.reconsider()
     this.#deps.events.buildHealth(build, before)
     if (build.record.spec !== before.spec) this.#deps.events.metadataKeys(build.record, before.spec)
     this.#deps.conditions.reportChanges(build, before)

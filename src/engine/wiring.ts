@@ -127,11 +127,11 @@ export function wireEngine(engineDeps: EngineDependencies, state: EngineState) {
 
   const { failoverGrace, preparation, status, terminator, workQueue } = reconcileParts(ctx, observers, {
     ...{ writer, builds, details, conditions, lateStarts, startFailures, watcher, drainer, isDraining, heldHeartbeats },
-    callers: (build) => waitQueue.waiting(build) + retryGrace.count(build),
+    callers: (build) => waitQueue.demand(build) + retryGrace.count(build),
   })
 
   const allocator = new Allocator(ctx, { activity, writer, waitQueue, retryGrace, confirmations, isDraining })
-  const creation = new BuildCreation(ctx, { events, load: (found) => loader.loadBuild(found) })
+  const creation = new BuildCreation(ctx, { events, loader, waitQueue })
   const operations = new BuildOperations(ctx, { creation, events, waitQueue, writer: builds })
   const changes = new ChangeHandlers(ctx, {
     ...{ builds: operations, conditions, confirmations, drainer, events, heldHeartbeats, lateStarts, maintenance },

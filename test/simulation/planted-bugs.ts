@@ -15,7 +15,7 @@ const allocation: readonly PlantedBug[] = [
     standsFor: 'two callers get the same server',
     file: 'src/engine/allocation/allocator.ts',
     from: 'let entry = this.#reserveReady(build, session, selection, options, canWait)',
-    to: 'let entry = build.buckets.ready.first; await Promise.resolve(); if (entry) this.#reserve(entry, session)',
+    to: 'let entry = build?.buckets.ready.first; await Promise.resolve(); if (entry) this.#reserve(entry, session)',
   },
   {
     name: 'a second call for a session does not join the first',
@@ -248,8 +248,8 @@ const scaling: readonly PlantedBug[] = [
     name: 'a caller whose wait timed out stops counting as demand',
     standsFor: 'a server is terminated before the caller it was started for retries',
     file: 'src/engine/wiring.ts',
-    from: 'waitQueue.waiting(build) + retryGrace.count(build)',
-    to: 'waitQueue.waiting(build)',
+    from: 'waitQueue.demand(build) + retryGrace.count(build)',
+    to: 'waitQueue.demand(build)',
   },
   {
     name: 'a crash causes no back-off',

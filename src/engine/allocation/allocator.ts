@@ -9,11 +9,12 @@ import { sessionKey } from '../../rules/model/session-ids.js'
 import { type Selection, selectionOf, targetOf } from '../../rules/planning/selection.js'
 import { isHeartbeatOverdue, pickServer, pickSoonest } from '../../rules/planning/allocation.js'
 import type { EngineContext } from '../context.js'
-import { LostServer, type ServerWriter } from '../persistence/server-writer.js'
+import type { ServerWriter } from '../persistence/server-writer.js'
 import type { Activity } from '../reporting/activity.js'
 import type { BuildEntry, ServerEntry } from '../state/entries.js'
+import { AllocationOutcomes } from './allocation-outcomes.js'
 import { allocationOf } from './answer.js'
-import { isNoServerError, noBuildError, noServerError, outcomeUnknownError } from './allocation-errors.js'
+import { isNoServerError, noBuildError, noServerError, sessionEndingError } from './allocation-errors.js'
 import {
   type AllocateOptions,
   type CallInProgress,
@@ -24,8 +25,8 @@ import {
 } from './call-in-progress.js'
 import type { Confirmations } from './confirmations.js'
 import type { RetryGrace } from './retry-grace.js'
-import { homeOf, isSelected, noFittingServerError, pickSelected } from './selector.js'
-import type { WaitQueue } from './wait-queue.js'
+import { Selector } from './selector.js'
+import type { Home, WaitQueue } from './wait-queue.js'
 import { counted } from '../../rules/model/counted.js'
 
 export interface AllocatorDependencies {
@@ -40,6 +41,8 @@ export interface AllocatorDependencies {
 export class Allocator {
   readonly #ctx: EngineContext
   readonly #deps: AllocatorDependencies
+  readonly #selector: Selector
+  readonly #outcomes: AllocationOutcomes
   /** Calls in progress, by session. A second call for the same session joins the first instead of taking another server. */
   readonly #calls = new Map<string, CallInProgress>()
   #lastTicket = 0
@@ -47,6 +50,8 @@ export class Allocator {
   constructor(ctx: EngineContext, deps: AllocatorDependencies) {
     this.#ctx = ctx
     this.#deps = deps
+    this.#selector = new Selector(ctx.inventory, (build) => deps.waitQueue.demand(build))
+    this.#outcomes = new AllocationOutcomes(ctx, deps)
   }
 
   /** Resolves when the allocation is durable or, with `confirmMs`, when the game has also confirmed the session. */
@@ -67,7 +72,7 @@ export class Allocator {
   #allocate(request: AllocationRequest, options: AllocateOptions): Promise<Allocation> {
     const key = sessionKey(request.sessionID)
     const held = this.#ctx.inventory.serverBySessionKey(key)
-    if (held?.record.session) return Promise.resolve(this.#answerKnown(held, request))
+    if (held?.record.session) return Promise.resolve(this.#answerKnown(held, request, options.confirmMs !== undefined))
     const first = this.#calls.get(key)
     if (first) return this.#join(first, request, options)
     const call = newCall(request, ++this.#lastTicket, options.confirmMs !== undefined)
@@ -103,7 +108,7 @@ export class Allocator {
       if (!concernsOnlyFirst) throw error
       return this.#allocate(request, { ...options, waitMs: leftMs() })
     }
-    throw this.#noServerError(this.#buildFor(request, selection), selection, clock.elapsed() - since)
+    throw this.#noServerError(this.#homeOf(request, selection), selection, clock.elapsed() - since)
   }
 
   async #run(
@@ -125,19 +130,20 @@ export class Allocator {
         const stopError = this.#ctx.stopError()
         if (stopError) throw stopError
         if (held?.uncertain) {
-          await this.#resolveUncertain(held)
+          await this.#outcomes.resolve(held)
           continue
         }
-        if (held?.record.session) return this.#answerKnown(held, request)
+        if (held?.record.session) return this.#answerKnown(held, request, call.confirms)
 
-        const build = this.#buildFor(request, selection)
+        const build = selection ? undefined : this.#buildOf(request)
         this.#checkNotDraining(build)
         const isLastChance =
           options.waitMs <= 0 || clock.elapsed() - since >= options.waitMs || (this.#isQueueFull() && !call.hadServer)
         const canWait = !isLastChance || !mayTakeUnheard(options)
         let entry = this.#reserveReady(build, session, selection, options, canWait)
         if (!entry) {
-          entry = await this.#waitForServer(build, call, { session, selection }, since, options)
+          const home = this.#homeOf(request, selection)
+          entry = await this.#waitForServer(home, call, session, since, options)
           if (!entry) continue
           if (signal?.aborted) {
             inventory.release(entry)
@@ -150,14 +156,14 @@ export class Allocator {
           // The server ended during the save, so remove the session from the store before another server may get it.
           if (entry.intent) await writer.save(entry)
         } catch (error) {
-          this.#saveFailed(entry, session, since, error)
+          this.#outcomes.failed(entry, session, since, error)
           continue
         }
         // If another host is the leader now, only that host can know the outcome of this write.
         const deposedError = this.#ctx.deposedError()
         if (deposedError) throw deposedError
         if (entry.record.session?.id !== session.id) continue
-        this.#reportAllocated(entry, session, since)
+        this.#outcomes.allocated(entry, session, since)
         return allocationOf(entry)
       }
     } finally {
@@ -165,15 +171,22 @@ export class Allocator {
     }
   }
 
-  #buildFor({ buildID = '' }: AllocationRequest, selection: Selection | undefined): BuildEntry {
-    if (selection) return homeOf(this.#ctx.inventory, selection)
+  #buildOf({ buildID = '' }: AllocationRequest): BuildEntry {
     const build = this.#ctx.inventory.buildByID(buildID)
     if (!build) throw noBuildError(this.#ctx.inventory.builds.values(), buildID)
     return build
   }
 
+  #homeOf(request: AllocationRequest, selection: Selection | undefined): Home {
+    return selection ? this.#selector.home(selection) : { build: this.#buildOf(request), isDemand: true }
+  }
+
   /** The session has a server, which may be of another build than the requested one. */
-  #answerKnown(entry: ServerEntry, { buildID, sessionID }: AllocationRequest): Allocation {
+  #answerKnown(entry: ServerEntry, { buildID, sessionID }: AllocationRequest, confirms: boolean): Allocation {
+    // Players must not be sent to a server that is going away, and no session has two servers. What a caller with `confirm` is told
+    // depends on whether the game had the session.
+    const isEnding = entry.record.state === 'Terminating' && (!confirms || entry.sessionConfirmed)
+    if (isEnding) throw sessionEndingError(entry, sessionID)
     const allocation = allocationOf(entry, buildID)
     if (allocation.buildMismatch) {
       const { actual, requested } = allocation.buildMismatch
@@ -185,39 +198,41 @@ export class Allocator {
 
   #answerJoined(allocation: Allocation, request: AllocationRequest): Allocation {
     const entry = this.#ctx.inventory.serverBySession(request.sessionID)
-    return entry?.record.session ? this.#answerKnown(entry, request) : allocation
+    return entry?.record.session ? this.#answerKnown(entry, request, false) : allocation
   }
 
-  #checkNotDraining(build: BuildEntry): void {
-    if (!build.draining && !this.#deps.isDraining()) return
-    throw new FleetError('draining', `build ${build.record.name} is draining and allocates no servers`)
+  #checkNotDraining(build: BuildEntry | undefined): void {
+    if (!build?.draining && !this.#deps.isDraining()) return
+    const what = build ? `build ${build.record.name} is draining and allocates no servers` : fleetIsDraining
+    throw new FleetError('draining', what)
   }
 
+  /** `build` is undefined for a request with `selection`. */
   #reserveReady(
-    build: BuildEntry,
+    build: BuildEntry | undefined,
     session: Session,
     selection: Selection | undefined,
     { confirmMs }: AllocateOptions,
     canWait: boolean,
   ): ServerEntry | undefined {
-    const bySoonest = confirmMs !== undefined && !selection
-    const entry = bySoonest ? this.#pickSoonest(build, canWait) : this.#pick(build, selection, canWait)
+    const entry =
+      build && confirmMs !== undefined ? this.#pickSoonest(build, canWait) : this.#pick(build, selection, canWait)
     if (entry) this.#reserve(entry, session, selection)
     return entry
   }
 
-  #pick(build: BuildEntry, selection: Selection | undefined, canWait: boolean): ServerEntry | undefined {
-    return selection ? pickSelected(this.#ctx.inventory, selection, canWait) : pickServer(build.buckets, canWait)
+  #pick(build: BuildEntry | undefined, selection: Selection | undefined, canWait: boolean): ServerEntry | undefined {
+    return build ? pickServer(build.buckets, canWait) : selection && this.#selector.pick(selection, canWait)
   }
 
-  #noServerError(build: BuildEntry, selection: Selection | undefined, waitedMs: number): FleetError {
-    const { inventory } = this.#ctx
-    return selection ? noFittingServerError(inventory, selection, build, waitedMs) : noServerError(build, waitedMs)
+  #noServerError(home: Home, selection: Selection | undefined, waitedMs: number): FleetError {
+    return selection ? this.#selector.noServerError(selection, home, waitedMs) : noServerError(home.build, waitedMs)
   }
 
   /** Gives an unheard server to the first call for this session. Returns false if there is none, or the call does not wait. */
   #serveLastResort(request: AllocationRequest, selection: Selection | undefined, options: AllocateOptions): boolean {
-    const entry = this.#pick(this.#buildFor(request, selection), selection, !mayTakeUnheard(options))
+    const build = selection ? undefined : this.#buildOf(request)
+    const entry = this.#pick(build, selection, !mayTakeUnheard(options))
     return entry !== undefined && this.#deps.waitQueue.serveSession(sessionKey(request.sessionID), entry)
   }
 
@@ -236,65 +251,40 @@ export class Allocator {
   }
 
   #waitForServer(
-    build: BuildEntry,
+    home: Home,
     call: CallInProgress,
-    { session, selection }: { readonly session: Session; readonly selection: Selection | undefined },
+    session: Session,
     since: number,
     options: AllocateOptions,
   ): Promise<ServerEntry | undefined> {
     const { waitQueue } = this.#deps
+    const { selection } = call
     const { waitMs, signal } = options
     for (const timeOut of call.timedOutJoins?.splice(0) ?? []) timeOut()
     const waitedMs = this.#ctx.clock.elapsed() - since
     const leftMs = waitMs - waitedMs
-    if (leftMs <= 0) throw this.#noServerError(build, selection, waitedMs)
-    if (this.#isQueueFull() && !call.hadServer) {
-      const { maxWaiting } = this.#ctx.limits
-      const waiting = counted(waitQueue.total, 'caller is', 'callers are')
-      throw new FleetError('unavailable', `${waiting} waiting, and maxWaiting is ${maxWaiting}`)
-    }
+    if (leftMs <= 0) throw this.#noServerError(home, selection, waitedMs)
+    if (this.#isQueueFull() && !call.hadServer) throw this.#queueFullError()
     const waiting = {
       session: sessionKey(session.id),
       ticket: call.ticket,
       waitMs: leftMs,
-      accepts: selection && ((entry: ServerEntry) => isSelected(this.#ctx.inventory, selection, entry)),
-      lastResort: () => this.#pick(build, selection, !mayTakeUnheard(options)),
-      timeoutError: () => this.#noServerError(build, selection, waitedMs + leftMs),
+      selective: selection && this.#selector.callerOf(selection),
+      lastResort: () => this.#pick(selection ? undefined : home.build, selection, !mayTakeUnheard(options)),
+      timeoutError: (last: Home) => this.#noServerError(last, selection, waitedMs + leftMs),
       signal,
     }
-    return waitQueue.wait(build, waiting, (entry) => this.#reserve(entry, session, selection))
+    return waitQueue.wait(home, waiting, (entry) => this.#reserve(entry, session, selection))
+  }
+
+  #queueFullError(): FleetError {
+    const waiting = counted(this.#deps.waitQueue.total, 'caller is', 'callers are')
+    return new FleetError('unavailable', `${waiting} waiting, and maxWaiting is ${this.#ctx.limits.maxWaiting}`)
   }
 
   #isQueueFull(): boolean {
     return this.#deps.waitQueue.total >= this.#ctx.limits.maxWaiting
   }
-
-  /** Returns normally if the caller needs another server. Throws if the outcome of the write is unknown. */
-  #saveFailed(entry: ServerEntry, session: Session, since: number, error: unknown): void {
-    this.#ctx.requeue(entry)
-    if (error instanceof LostServer) return
-    // Until the store has been read back, the session stays bound to this server.
-    this.#deps.writer.markUncertain(entry, () => {
-      if (!this.#ctx.deposedError()) this.#reportAllocated(entry, session, since)
-    })
-    throw outcomeUnknownError(error)
-  }
-
-  async #resolveUncertain(entry: ServerEntry): Promise<void> {
-    try {
-      await this.#deps.writer.resolveUncertain(entry)
-    } catch (error) {
-      if (!(error instanceof LostServer)) throw outcomeUnknownError(error)
-      this.#ctx.requeue(entry)
-    }
-  }
-
-  #reportAllocated(entry: ServerEntry, session: Session, since: number): void {
-    const { clock, emitter } = this.#ctx
-    const { build, ref: server } = entry
-    const waitedMs = Math.round(clock.elapsed() - since)
-    const at = clock.now()
-    this.#deps.activity.allocated(build, at, waitedMs)
-    emitter.emit({ type: 'Allocated', at, build: build.ref, server, message: '', sessionID: session.id, waitedMs })
-  }
 }
+
+const fleetIsDraining = 'the fleet is draining and allocates no servers'

@@ -1,103 +1,200 @@
-/** Finds servers for requests that select them by their data. */
+/** Finds servers for requests that select them by their data, and the builds whose demand such a request raises. */
 import { FleetError } from '../../contracts/errors.js'
 import type { ServerSelector } from '../../rules/model/allocation.js'
-import { fits, type Selection, withChange } from '../../rules/planning/selection.js'
+import { counterOrListMissing, fits, misfitOf, type Selection } from '../../rules/planning/selection.js'
 import { buildHealth } from '../../rules/model/status.js'
 import { shown } from '../../rules/validation/problem.js'
+import { hasCondition } from '../reporting/conditions.js'
 import { DataGroups, type AllocatableBucket } from '../state/data-groups.js'
 import type { BuildEntry, ServerEntry } from '../state/entries.js'
 import type { Inventory } from '../state/inventory.js'
 import { noServerError } from './allocation-errors.js'
+import type { Home, SelectiveCaller } from './wait-queue.js'
 
 const heard = ['ready', 'outdatedReady'] as const
 const all = ['ready', 'outdatedReady', 'unheard', 'outdatedUnheard'] as const
 
-type Builds = Pick<Inventory, 'buildByID'>
+/** Annotations can be too large for a change. Such servers are rare, so only a few of those with the same other data are looked at. */
+const maxAnnotationsRead = 32
 
-/**
- * The build whose demand a waiting caller raises: the first that the selectors name and that can get another server, or else the first that
- * is not draining. Throws `not-found` or `draining` if there is none.
- */
-export function homeOf(inventory: Builds, { selectors }: Selection): BuildEntry {
-  const named = buildsOf(inventory, selectors)
-  const open = named.filter(({ draining }) => !draining)
-  const home = open.find((build) => !isFull(build) && buildHealth(build.record) === 'Healthy') ?? open[0]
-  if (home) return home
-  const [first] = named
-  if (first) throw new FleetError('draining', `build ${first.record.name} is draining and allocates no servers`)
-  const ids = [...new Set(selectors.flatMap(({ builds }) => builds))]
-  throw new FleetError('not-found', `no build has the buildID ${ids.map((id) => shown(id)).join(' or ')}`)
-}
+export class Selector {
+  readonly #inventory: Pick<Inventory, 'buildByID'>
+  readonly #callers: (build: BuildEntry) => number
 
-/**
- * Picks a server that fits the first selector that any server fits: of those that run the current template, the one that has been standing
- * by for the longest. Picks one that this host has not heard only if the caller cannot wait, and no other fits any selector. Looks at
- * each group of servers with the same data once.
- */
-export function pickSelected(inventory: Builds, selection: Selection, canWait: boolean): ServerEntry | undefined {
-  for (const buckets of canWait ? [heard] : [heard, all]) {
-    for (const selector of selection.selectors) {
-      const picked = pickFrom(inventory, selector, selection, buckets)
-      if (picked) return picked
+  /** `callers` returns the number of waiting callers that count as demand for the build. */
+  constructor(inventory: Pick<Inventory, 'buildByID'>, callers: (build: BuildEntry) => number) {
+    this.#inventory = inventory
+    this.#callers = callers
+  }
+
+  /**
+   * The build in whose queue a caller waits whom no server fits: the first whose new servers would fit and that can get another one, or
+   * else the first whose new servers would fit. If there is none, the caller waits for somebody to change a server, and is no demand.
+   * Throws `not-found` or `draining` if all builds are missing or draining, and `invalid` if no build has a counter or list that the
+   * request names, because nothing adds one to a server.
+   */
+  home({ selectors, change }: Selection): Home {
+    let full: BuildEntry | undefined
+    let first: BuildEntry | undefined
+    for (const selector of selectors) {
+      for (const build of this.#buildsOf(selector)) {
+        if (build.draining) continue
+        first ??= build
+        if (!fits(build.initialData, selector, change)) continue
+        if (this.#canGrow(build)) return { build, isDemand: true }
+        full ??= build
+      }
+    }
+    if (full) return { build: full, isDemand: true }
+    if (!first) throw this.#noBuildError(selectors)
+    this.#refuseUnknownNames(selectors, change)
+    return { build: first, isDemand: false }
+  }
+
+  /**
+   * Picks a server that fits the first selector that any server fits: of those that run the current template, the one that has been
+   * standing by for the longest. Picks one that this host has not heard only if the caller cannot wait, and no other fits any selector.
+   * Looks at each group of servers with the same data once.
+   */
+  pick(selection: Selection, canWait: boolean): ServerEntry | undefined {
+    for (const buckets of canWait ? [heard] : [heard, all]) {
+      for (const selector of selection.selectors) {
+        const picked = this.#pickFrom(selector, selection, buckets)
+        if (picked) return picked
+      }
+    }
+    return undefined
+  }
+
+  /** True if a server that has become ready fits. */
+  accepts({ selectors, change }: Selection, { build, record }: ServerEntry): boolean {
+    if (build.draining) return false
+    const isOfBuild = (buildID: string) => this.#inventory.buildByID(buildID) === build
+    return selectors.some((selector) => selector.builds.some(isOfBuild) && fits(record.data, selector, change))
+  }
+
+  callerOf(selection: Selection): SelectiveCaller {
+    return {
+      accepts: (entry) => this.accepts(selection, entry),
+      reconsider: () => this.pick(selection, true) ?? this.home(selection),
     }
   }
-  return undefined
-}
 
-/** True if a server that has become ready fits. */
-export function isSelected(inventory: Builds, selection: Selection, { build, record }: ServerEntry): boolean {
-  const isOfBuild = (buildID: string) => inventory.buildByID(buildID) === build
-  return !build.draining && withChange(record, selection, isOfBuild) !== undefined
-}
-
-export function noFittingServerError(inventory: Builds, selection: Selection, home: BuildEntry, waitedMs: number) {
-  const { code, details } = noServerError(home, waitedMs)
-  const builds = buildsOf(inventory, selection.selectors)
-  const names = builds.map(({ record }) => record.name).join(', ')
-  const waited = waitedMs >= 50 ? ` (waited ${Math.round(waitedMs / 100) / 10} s)` : ''
-  const message = `no server of ${builds.length > 1 ? 'builds' : 'build'} ${names} that fits is standing by${waited}`
-  const full = code === 'max-reached' ? 'none-standing-by' : code
-  return new FleetError(builds.every(isFull) ? 'max-reached' : full, message, { ...(details && { details }) })
-}
-
-function pickFrom(
-  inventory: Builds,
-  selector: ServerSelector,
-  { change }: Selection,
-  buckets: readonly AllocatableBucket[],
-): ServerEntry | undefined {
-  const groups = buildsOf(inventory, [selector]).flatMap((build) => {
-    if (build.draining) return []
-    build.groups ??= new DataGroups(build)
-    return [...build.groups.all].filter(({ data }) => fits(data, selector, change))
-  })
-  for (const bucket of buckets) {
-    let first: ServerEntry | undefined
-    for (const { servers } of groups) {
-      const [entry] = servers[bucket]
-      if (entry && (!first || since(entry) < since(first))) first = entry
-    }
-    if (first) return first
+  noServerError({ selectors, change }: Selection, home: Home, waitedMs: number): FleetError {
+    const { code, details } = noServerError(home.build, waitedMs)
+    const builds = [...new Set(selectors.flatMap((selector) => this.#buildsOf(selector)))]
+    const names = builds.map(({ record }) => record.name).join(', ')
+    const waited = waitedMs >= 50 ? ` (waited ${Math.round(waitedMs / 100) / 10} s)` : ''
+    const no = `no server of ${builds.length > 1 ? 'builds' : 'build'} ${names} that fits is standing by${waited}`
+    const full = code === 'max-reached' ? 'none-standing-by' : code
+    const isFull = builds.every(isInUse)
+    return new FleetError(
+      isFull ? 'max-reached' : full,
+      home.isDemand ? no : no + this.#whyNoDemand(selectors, change),
+      {
+        ...(details && { details }),
+      },
+    )
   }
-  return undefined
+
+  #whyNoDemand(selectors: readonly ServerSelector[], change: Selection['change']): string {
+    for (const selector of selectors) {
+      for (const { draining, initialData, record } of this.#buildsOf(selector)) {
+        if (draining) continue
+        const misfit = misfitOf(initialData, selector, change)
+        return `; none is started for this caller, because a new server of build ${record.name} would not fit: ${misfit}`
+      }
+    }
+    return ''
+  }
+
+  #pickFrom(
+    selector: ServerSelector,
+    { change }: Selection,
+    buckets: readonly AllocatableBucket[],
+  ): ServerEntry | undefined {
+    const shared = withoutAnnotations(change)
+    const groups = this.#buildsOf(selector).flatMap((build) => {
+      if (build.draining) return []
+      build.groups ??= new DataGroups(build)
+      return [...build.groups.all].filter(({ data }) => fits(data, selector, shared))
+    })
+    for (const bucket of buckets) {
+      let first: ServerEntry | undefined
+      for (const { servers } of groups) {
+        const entry = firstWithRoom(servers[bucket], change)
+        if (entry && (!first || since(entry) < since(first))) first = entry
+      }
+      if (first) return first
+    }
+    return undefined
+  }
+
+  /** True if another server could be started for a further caller, or one that is starting already is nobody's. */
+  #canGrow(build: BuildEntry): boolean {
+    const { buckets, record } = build
+    if (buildHealth(record) !== 'Healthy' || hasCondition(record, 'Invalid')) return false
+    // A caller who needs a home has found that those that are ready do not fit.
+    const taken = buckets.active.size + buckets.reserved.size + buckets.ready.size + buckets.outdatedReady.size
+    return taken + this.#callers(build) < record.spec.max
+  }
+
+  #refuseUnknownNames(selectors: readonly ServerSelector[], change: Selection['change']): void {
+    let problem: string | undefined
+    for (const selector of selectors) {
+      for (const { groups, initialData, record } of this.#buildsOf(selector)) {
+        const missing = counterOrListMissing(initialData, selector, change)
+        if (missing === undefined) return
+        // Servers that an earlier spec has declared it for.
+        for (const { data } of groups?.all ?? []) {
+          if (counterOrListMissing(data, selector, change) === undefined) return
+        }
+        problem ??= `build ${record.name} declares no ${missing}`
+      }
+    }
+    if (problem !== undefined) throw new FleetError('invalid', `no server can fit: ${problem}`)
+  }
+
+  #noBuildError(selectors: readonly ServerSelector[]): FleetError {
+    const [build] = selectors.flatMap((selector) => this.#buildsOf(selector))
+    if (build) return new FleetError('draining', `build ${build.record.name} is draining and allocates no servers`)
+    const ids = [...new Set(selectors.flatMap(({ builds }) => builds))]
+    return new FleetError('not-found', `no build has the buildID ${ids.map((id) => shown(id)).join(' or ')}`)
+  }
+
+  /** The builds that the selector names and that exist, each once. */
+  #buildsOf({ builds }: ServerSelector): readonly BuildEntry[] {
+    const found = new Set<BuildEntry>()
+    for (const id of builds) {
+      const build = this.#inventory.buildByID(id)
+      if (build) found.add(build)
+    }
+    return [...found]
+  }
+}
+
+function withoutAnnotations(change: Selection['change']): Selection['change'] {
+  if (!change?.annotations) return change
+  const { annotations: _, ...rest } = change
+  return rest
 }
 
 function since({ standingBySince = 0 }: ServerEntry): number {
   return standingBySince
 }
 
-function isFull({ buckets, record }: BuildEntry): boolean {
-  return buckets.active.size + buckets.reserved.size >= record.spec.max
+/** The servers have the same data except for their annotations. */
+function firstWithRoom(servers: ReadonlySet<ServerEntry>, change: Selection['change']): ServerEntry | undefined {
+  let read = 0
+  for (const entry of servers) {
+    if (!change?.annotations || fits(entry.record.data, anyServer, { annotations: change.annotations })) return entry
+    if (++read === maxAnnotationsRead) break
+  }
+  return undefined
 }
 
-/** The builds that the selectors name and that exist, each once. */
-function buildsOf(inventory: Builds, selectors: readonly ServerSelector[]): readonly BuildEntry[] {
-  const builds = new Set<BuildEntry>()
-  for (const selector of selectors) {
-    for (const id of selector.builds) {
-      const build = inventory.buildByID(id)
-      if (build) builds.add(build)
-    }
-  }
-  return [...builds]
+const anyServer: ServerSelector = { builds: [] }
+
+function isInUse({ buckets, record }: BuildEntry): boolean {
+  return buckets.active.size + buckets.reserved.size >= record.spec.max
 }

@@ -8,13 +8,28 @@ import type { BuildEntry, ServerEntry } from '../state/entries.js'
 import { type Link, LinkedSet, unlinked } from '../state/linked-set.js'
 import type { RetryGrace } from './retry-grace.js'
 
+/** Where a caller waits. */
+export interface Home {
+  readonly build: BuildEntry
+  /** Whether a new server of the build would fit the caller, who then counts as demand. */
+  readonly isDemand: boolean
+}
+
+/** A caller whom servers of any build may fit, depending on their data. */
+export interface SelectiveCaller {
+  accepts(entry: ServerEntry): boolean
+  /** Returns a ready server that fits, or where to wait. Throws if no server can be expected. */
+  reconsider(): ServerEntry | Home
+}
+
 interface Waiter {
   /** The waiter's position in the queue. */
   readonly link: Link<Waiter>
   readonly ticket: number
   readonly session: string
-  /** Undefined if any server of the build will do. */
-  readonly accepts: ((entry: ServerEntry) => boolean) | undefined
+  home: Home
+  /** Undefined if any server of the build will do, and no other. */
+  readonly selective: SelectiveCaller | undefined
   /** Ends the wait with a server, or with undefined if the session already has one. */
   resolve(entry: ServerEntry | undefined): void
   reject(error: unknown): void
@@ -26,12 +41,12 @@ export interface WaitOptions {
   /** Position in the queue: lower goes first. A caller that waits again keeps its ticket. */
   readonly ticket: number
   readonly waitMs: number
-  /** Whether a server, of any build, fits. Undefined if any server of the build does, and no other. */
-  readonly accepts?: ((entry: ServerEntry) => boolean) | undefined
+  /** Absent if any server of the build will do, and no other. */
+  readonly selective?: SelectiveCaller | undefined
   /** Returns the server to take when the wait ends, if there is one after all. */
   readonly lastResort: () => ServerEntry | undefined
   /** Creates the error for a wait that times out. */
-  readonly timeoutError: () => FleetError
+  readonly timeoutError: (home: Home) => FleetError
   readonly signal?: AbortSignal | undefined
 }
 
@@ -43,6 +58,8 @@ export class WaitQueue {
   readonly #bySession = new Map<string, Waiter>()
   /** The waiters that also accept servers of other builds. */
   readonly #selective = new Set<Waiter>()
+  /** How many callers in the queue of a build are no demand. */
+  readonly #noDemand = new Map<BuildEntry, number>()
 
   /** `changed` is called when a caller has joined or left a build's queue. */
   constructor(clock: Clock, retryGrace: RetryGrace, changed: (build: BuildEntry) => void) {
@@ -61,38 +78,44 @@ export class WaitQueue {
     return this.#queues.get(build)?.size ?? 0
   }
 
+  /** Returns the number of callers in one build's queue whom a new server of the build would fit. */
+  demand(build: BuildEntry): number {
+    return this.waiting(build) - (this.#noDemand.get(build) ?? 0)
+  }
+
   /**
    * Waits for a server. In the tick in which a server becomes ready, calls `reserve` for it and then resolves with it. At the
    * end of the wait, does so with the last resort, and rejects only if there is none. Resolves with undefined if the session
    * has been allocated a server in the meantime. A session has at most one waiter at a time.
    */
   wait(
-    build: BuildEntry,
-    { session, ticket, waitMs, accepts, lastResort, timeoutError, signal }: WaitOptions,
+    home: Home,
+    { session, ticket, waitMs, selective, lastResort, timeoutError, signal }: WaitOptions,
     reserve: (entry: ServerEntry) => void,
   ): Promise<ServerEntry | undefined> {
     return new Promise<ServerEntry | undefined>((resolve, reject) => {
       const leave = () => {
         cancel()
         signal?.removeEventListener('abort', abort)
-        this.#remove(build, waiter)
+        this.#remove(waiter)
       }
       const waiter: Waiter = {
         link: unlinked(),
         session,
         ticket,
-        accepts,
+        home,
+        selective,
         resolve: (entry) => {
           if (entry) reserve(entry)
           leave()
-          this.#changed(build)
+          this.#changed(waiter.home.build)
           resolve(entry)
         },
         reject: (error) => {
           leave()
           // Deferred by one tick, because another call for the same session may take over and need the server that is being
           // started.
-          this.#clock.after(0, () => this.#changed(build))
+          this.#clock.after(0, () => this.#changed(waiter.home.build))
           reject(error)
         },
       }
@@ -101,11 +124,12 @@ export class WaitQueue {
       const cancel = this.#clock.after(waitMs, () => {
         const entry = lastResort()
         if (entry) return waiter.resolve(entry)
-        this.#retryGrace.add(build, session)
-        waiter.reject(timeoutError())
+        if (waiter.home.isDemand) this.#retryGrace.add(waiter.home.build, session)
+        waiter.reject(timeoutError(waiter.home))
       })
       signal?.addEventListener('abort', abort, { once: true })
-      this.#add(build, waiter)
+      this.#add(waiter)
+      this.#changed(home.build)
     })
   }
 
@@ -115,11 +139,11 @@ export class WaitQueue {
     if (this.#selective.size === 0) return queue?.first?.resolve(entry)
     let next: Waiter | undefined
     for (const waiter of this.#selective) {
-      if ((!next || waiter.ticket < next.ticket) && waiter.accepts?.(entry)) next = waiter
+      if ((!next || waiter.ticket < next.ticket) && waiter.selective?.accepts(entry)) next = waiter
     }
     for (const waiter of queue ?? []) {
       if (next && waiter.ticket > next.ticket) break
-      if (!waiter.accepts) return waiter.resolve(entry)
+      if (!waiter.selective) return waiter.resolve(entry)
     }
     next?.resolve(entry)
   }
@@ -127,6 +151,15 @@ export class WaitQueue {
   /** Call when the data of a ready server have changed: it may fit a caller now. */
   dataChanged(entry: ServerEntry): void {
     if (this.#selective.size > 0) this.serve(entry)
+  }
+
+  /**
+   * Call when the spec of a build, or whether it is draining, has changed, or when a build has come. A caller who selects servers may be
+   * demand for another build now, or a server may have become available to it.
+   */
+  reconsider(): void {
+    const waiters = [...this.#selective].sort((a, b) => a.ticket - b.ticket)
+    for (const waiter of waiters) this.#reconsider(waiter)
   }
 
   /** Gives a server to the caller that waits for this session. Returns false if there is none. */
@@ -147,29 +180,53 @@ export class WaitQueue {
       if (build !== undefined && other !== build) continue
       for (const waiter of [...queue]) {
         // Another build may have a server for it.
-        if (build !== undefined && waiter.accepts) waiter.resolve(undefined)
+        if (build !== undefined && waiter.selective) this.#reconsider(waiter)
         else waiter.reject(error)
       }
     }
     this.#retryGrace.clear(build)
   }
 
-  #add(build: BuildEntry, waiter: Waiter): void {
+  #reconsider(waiter: Waiter): void {
+    if (!waiter.selective || waiter.link.set === undefined) return
+    try {
+      const found = waiter.selective.reconsider()
+      if ('record' in found) return waiter.resolve(found)
+      const { build, isDemand } = waiter.home
+      if (found.build === build && found.isDemand === isDemand) return
+      // Without leaving the fleet's callers in between, so that no server is scaled down that is still needed.
+      this.#remove(waiter)
+      waiter.home = found
+      this.#add(waiter)
+      this.#changed(build)
+      this.#changed(found.build)
+    } catch (error) {
+      waiter.reject(error)
+    }
+  }
+
+  #add(waiter: Waiter): void {
+    const { build, isDemand } = waiter.home
     const queue = this.#queues.get(build) ?? new LinkedSet<Waiter>(({ link }) => link)
     insertByTicket(queue, waiter)
     this.#retryGrace.remove(build, waiter.session)
     this.#queues.set(build, queue)
     this.#bySession.set(waiter.session, waiter)
-    if (waiter.accepts) this.#selective.add(waiter)
-    this.#changed(build)
+    if (waiter.selective) this.#selective.add(waiter)
+    if (!isDemand) this.#noDemand.set(build, (this.#noDemand.get(build) ?? 0) + 1)
   }
 
-  #remove(build: BuildEntry, waiter: Waiter): void {
+  #remove(waiter: Waiter): void {
+    const { build, isDemand } = waiter.home
     const queue = this.#queues.get(build)
     if (!queue?.delete(waiter)) return
     this.#bySession.delete(waiter.session)
     this.#selective.delete(waiter)
     if (queue.size === 0) this.#queues.delete(build)
+    if (isDemand) return
+    const noDemand = (this.#noDemand.get(build) ?? 0) - 1
+    if (noDemand > 0) this.#noDemand.set(build, noDemand)
+    else this.#noDemand.delete(build)
   }
 }
 

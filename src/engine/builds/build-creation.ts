@@ -3,7 +3,9 @@ import { FleetError } from '../../contracts/errors.js'
 import type { Versioned } from '../../contracts/store.js'
 import { type Build, keyOf, type Ref } from '../../rules/model/resources.js'
 import type { BuildInput } from '../../rules/validation/requests.js'
+import type { WaitQueue } from '../allocation/wait-queue.js'
 import { buildEvent, type EngineContext } from '../context.js'
+import type { Loader } from '../persistence/loader.js'
 import type { EventReporter } from '../reporting/event-reporter.js'
 import type { BuildEntry } from '../state/entries.js'
 import { lookUp } from '../state/inventory.js'
@@ -11,8 +13,9 @@ import { buildIDTaken, checkMax, invalidField, nameTaken, readForBackend } from 
 
 export interface BuildCreationDependencies {
   readonly events: EventReporter
-  /** Adds a record from the store to the inventory. */
-  readonly load: (found: Versioned<Build>) => BuildEntry
+  readonly loader: Pick<Loader, 'loadBuild'>
+  /** Its callers may get servers of a build that has come. */
+  readonly waitQueue: Pick<WaitQueue, 'reconsider'>
 }
 
 export class BuildCreation {
@@ -60,6 +63,7 @@ export class BuildCreation {
       // If the record has been adopted, that has reported them.
       if (entry !== found) this.#deps.events.metadataKeys(build)
       this.#ctx.enqueue(entry)
+      this.#deps.waitQueue.reconsider()
       return entry
     } finally {
       for (const key of claims) this.#claimed.delete(key)
@@ -77,7 +81,8 @@ export class BuildCreation {
     const { record } = found
     if (this.#ctx.stopped() || this.#ctx.inventory.builds.has(keyOf(record))) return false
     if (claimsOf(record, record.spec).some((key) => this.#claimed.has(key) && !ownClaims.includes(key))) return false
-    this.#ctx.enqueue(this.#deps.load(found))
+    this.#ctx.enqueue(this.#deps.loader.loadBuild(found))
+    this.#deps.waitQueue.reconsider()
     this.#deps.events.metadataKeys(record)
     return true
   }

@@ -6,12 +6,13 @@ import type { Clock } from '../../contracts/clock.js'
 import { FleetError } from '../../contracts/errors.js'
 import type { Store, Versioned } from '../../contracts/store.js'
 import { isIdle, transition } from '../../rules/lifecycle/lifecycle.js'
-import { isSameData, mergedData } from '../../rules/lifecycle/server-data.js'
+import { mergedData } from '../../rules/lifecycle/server-data.js'
 import type { Server, Session } from '../../rules/model/resources.js'
 import { withChange } from '../../rules/planning/selection.js'
 import { repairedData } from '../../rules/validation/server-data.js'
 import type { ServerEntry } from '../state/entries.js'
 import type { Inventory } from '../state/inventory.js'
+import { isSameRecord } from './same-record.js'
 
 /**
  * Thrown if this host must not write the record, because the record has been deleted or another host has allocated or
@@ -107,7 +108,6 @@ export class ServerWriter {
     const isStored = current.record.session !== undefined && current.record.session.id === entry.intent?.id
     if (isStored && entry.record.state === 'StandingBy') {
       this.#accept(entry, undefined, current.record, entry.intent)
-      this.#onGranted.get(entry)?.()
       return
     }
     this.#yieldTo(entry, current)
@@ -126,7 +126,7 @@ export class ServerWriter {
     if (current?.record.uid !== entry.record.uid) throw this.#endLost(entry, recordDeleted)
     if (current.revision === entry.revision) return
     entry.revision = current.revision
-    if (entry.stored && isSame(current.record, entry.stored)) return
+    if (entry.stored && isSameRecord(current.record, entry.stored)) return
     this.#yieldTo(entry, current)
     // This host's record takes precedence over the external edit and is saved again.
     entry.stored = current.record
@@ -134,10 +134,13 @@ export class ServerWriter {
 
   readonly #write = async (entry: ServerEntry): Promise<void> => {
     const { servers } = this.#store
+    /** The error of a write that may still take effect. */
+    let unknown: Error | undefined
     for (let attempt = 1; ; attempt++) {
       const { record: base, intent } = entry
       const written = intent ? this.#allocated(entry, base, intent) : base
       if (!written) {
+        if (unknown) throw unknown
         this.#inventory.release(entry)
         throw lost(entry, 'it does not fit the request any more')
       }
@@ -148,7 +151,10 @@ export class ServerWriter {
         return
       } catch (error) {
         if (FleetError.is(error, 'not-found')) throw this.#endLost(entry, recordDeleted, error)
+        const { revision } = entry
         if (await this.#readBack(entry, base, written, intent, error)) return
+        const mayLand = revision === entry.revision && !FleetError.is(error, 'conflict')
+        unknown = mayLand && error instanceof Error ? error : undefined
         if (attempt >= maxAttempts) throw error
       }
     }
@@ -179,7 +185,7 @@ export class ServerWriter {
     // conflict.
     if (current.revision === entry.revision) return false
     entry.revision = current.revision
-    if (isSame(current.record, written)) {
+    if (isSameRecord(current.record, written)) {
       this.#accept(entry, base, current.record, intent)
       return true
     }
@@ -199,7 +205,11 @@ export class ServerWriter {
     // Until then, its data are changed by this write only.
     const current = entry.selection && entry.record !== base ? transition(entry.record, data, now) : entry.record
     const next = entry.record === base ? written : transition(current, { type: 'allocated', session }, now)
-    if (next.session?.id === session.id) this.#inventory.grant(entry, next)
+    const granted = entry.uncertain ? this.#onGranted.get(entry) : undefined
+    if (next.session?.id === session.id) {
+      this.#inventory.grant(entry, next)
+      granted?.()
+    }
     // Otherwise the server has ended. If the store contains the session, no other server may get it until it is removed
     // from there.
     else if (!written.session) this.#inventory.release(entry)
@@ -269,22 +279,6 @@ function isInStore(entry: ServerEntry): boolean {
 
 function isUncertain(entry: ServerEntry): boolean {
   return entry.uncertain
-}
-
-function isSame(a: Server, b: Server): boolean {
-  return (
-    a.state === b.state &&
-    a.health === b.health &&
-    a.address === b.address &&
-    a.node === b.node &&
-    a.templateHash === b.templateHash &&
-    JSON.stringify(a.ports) === JSON.stringify(b.ports) &&
-    a.session?.id === b.session?.id &&
-    a.maintenance?.at === b.maintenance?.at &&
-    a.maintenance?.source === b.maintenance?.source &&
-    isSameData(a.data, b.data) &&
-    a.ending?.reason === b.ending?.reason
-  )
 }
 
 function lost(entry: ServerEntry, why: string, cause?: unknown): LostServer {

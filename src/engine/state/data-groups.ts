@@ -1,6 +1,6 @@
 /**
- * Groups the servers of a build that can be allocated by their data, so that a selector is evaluated once for all servers that have the
- * same. Kept from the first request that selects servers of the build, so other builds do no work for it.
+ * Groups the servers of a build that can be allocated by their labels, counters and lists, so that a selector is evaluated once for all
+ * servers that have the same. Kept from the first request that selects servers of the build, so other builds do no work for it.
  */
 import { canonical } from '../../rules/model/canonical.js'
 import { noData, type ServerData } from '../../rules/model/server-data.js'
@@ -11,6 +11,7 @@ export type AllocatableBucket = (typeof allocatable)[number]
 
 export interface DataGroup {
   readonly key: string
+  /** Of one of its servers. The others may have other annotations, on which no selector depends. */
   readonly data: ServerData | undefined
   /** In the order in which they became ready. */
   readonly servers: Readonly<Record<AllocatableBucket, Set<ServerEntry>>>
@@ -41,9 +42,14 @@ export class DataGroups {
     const { data } = entry.record
     const before = this.#places.get(entry)
     if (before?.bucket === bucket && before.data === data) return
+    const key = before?.data === data && before ? before.group.key : keyOf(data)
+    // Only its annotations have changed: it keeps its place.
+    if (before?.bucket === bucket && before.group.key === key) {
+      this.#places.set(entry, { ...before, data })
+      return
+    }
     if (before) this.remove(entry)
     if (!isAllocatable(bucket)) return
-    const key = before?.data === data && before ? before.group.key : keyOf(data)
     const group = this.#groups.get(key) ?? newGroup(key, data)
     this.#groups.set(key, group)
     group.servers[bucket].add(entry)
@@ -64,8 +70,8 @@ function isAllocatable(bucket: Bucket): bucket is AllocatableBucket {
   return allocatable.some((name) => name === bucket)
 }
 
-function keyOf(data: ServerData = noData): string {
-  return canonical(data)
+function keyOf({ labels, counters, lists }: ServerData = noData): string {
+  return canonical([labels, counters, lists])
 }
 
 function newGroup(key: string, data: ServerData | undefined): DataGroup {

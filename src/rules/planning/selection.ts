@@ -39,7 +39,33 @@ export function fits(
   selector: ServerSelector,
   change: ServerDataUpdate | undefined,
 ): boolean {
-  return meets(data, selector) && (change === undefined || updatedData(data, change).ok)
+  return unmet(data, selector) === undefined && (change === undefined || updatedData(data, change).ok)
+}
+
+/** Says why a server with these data does not fit. */
+export function misfitOf(
+  data: ServerData = noData,
+  selector: ServerSelector,
+  change: ServerDataUpdate | undefined,
+): string {
+  const condition = unmet(data, selector)
+  if (condition !== undefined) return `${condition} is not met`
+  const updated = updatedData(data, change ?? {})
+  return updated.ok ? 'it would' : `${updated.problem.field} ${updated.problem.message}`
+}
+
+/**
+ * Returns a counter or list that the request names and a server with these data does not have, such as `counter rooms`. No update adds
+ * one, so only a server whose build declares it can fit.
+ */
+export function counterOrListMissing(
+  data: ServerData = noData,
+  { counters, lists }: ServerSelector,
+  change: ServerDataUpdate | undefined,
+): string | undefined {
+  for (const name in { ...counters, ...change?.counters }) if (!own(data.counters, name)) return `counter ${name}`
+  for (const name in { ...lists, ...change?.lists }) if (!own(data.lists, name)) return `list ${name}`
+  return undefined
 }
 
 /** Returns the server with the change made, or undefined if it does not fit. `isOfBuild`: whether it is of a build with this buildID. */
@@ -59,21 +85,28 @@ export function withChange(
   return next
 }
 
-function meets(data: ServerData, { matchLabels, matchExpressions = [], counters, lists }: ServerSelector): boolean {
-  for (const key in matchLabels) if (own(data.labels, key) !== matchLabels[key]) return false
-  if (!matchExpressions.every((expression) => isTrue(data, expression))) return false
+/** Returns the first condition that the data do not meet, as the path of a field. */
+function unmet(
+  data: ServerData,
+  { matchLabels, matchExpressions = [], counters, lists }: ServerSelector,
+): string | undefined {
+  for (const key in matchLabels) if (own(data.labels, key) !== matchLabels[key]) return `matchLabels.${key}`
+  for (const expression of matchExpressions) {
+    if (!isTrue(data, expression)) return `matchExpressions: ${expression.key} ${expression.operator}`
+  }
   for (const name in counters) {
     const counter = own(data.counters, name)
     const { minCount = 0, minAvailable = 0 } = counters[name] ?? {}
-    if (!counter || counter.count < minCount || counter.capacity - counter.count < minAvailable) return false
+    if (!counter || counter.count < minCount || counter.capacity - counter.count < minAvailable)
+      return `counters.${name}`
   }
   for (const name in lists) {
     const list = own(data.lists, name)
     const { contains, minAvailable = 0 } = lists[name] ?? {}
-    if (!list || list.capacity - list.values.length < minAvailable) return false
-    if (contains !== undefined && !list.values.includes(contains)) return false
+    if (!list || list.capacity - list.values.length < minAvailable) return `lists.${name}`
+    if (contains !== undefined && !list.values.includes(contains)) return `lists.${name}`
   }
-  return true
+  return undefined
 }
 
 function isTrue({ labels }: ServerData, { key, operator, values = [] }: LabelExpression): boolean {

@@ -28,8 +28,10 @@ function setUp() {
     const { waitMs = 1_000, signal, of = build, ticket = ++tickets, lastResort = () => undefined } = options
     const timeoutError = () => new FleetError('none-standing-by', 'timed out')
     queue
-      .wait(of, { session: name, ticket, waitMs, lastResort, timeoutError, signal }, (entry) =>
-        inventory.reserve(entry, aSession(1)),
+      .wait(
+        { build: of, isDemand: true },
+        { session: name, ticket, waitMs, lastResort, timeoutError, signal },
+        (entry) => inventory.reserve(entry, aSession(1)),
       )
       .then(
         (entry) => void outcomes.push(`${name} got ${entry?.record.name ?? 'none'}`),

@@ -255,6 +255,22 @@ describe('allocating a server', () => {
     expect([namesIn(build.buckets.ready), ready]).toEqual([[], [ref.name]])
   })
 
+  it('does not release a server whose session may still be stored when its build gets another buildID', async () => {
+    const { clock, inventory, build, entry, writer, kept } = await scene([
+      on('update', { kind: 'delay-effect', ms: 500 }),
+    ])
+    const { buildID } = build.record.spec
+    inventory.reserve(entry, aSession(1), { selectors: [{ builds: [buildID] }], change: undefined })
+    const saved = writer.save(entry)
+    inventory.replaceBuild(build, { ...build.record, spec: { ...build.record.spec, buildID: 'other' } }, '2')
+    await expect(saved).rejects.toMatchObject({ code: 'unavailable' })
+    expect([entry.bucket, entry.intent]).toEqual(['reserved', aSession(1)])
+    writer.markUncertain(entry, () => {})
+    await clock.advance(1_000)
+    await writer.resolveUncertain(entry)
+    expect([(await kept())?.session, entry.record.session]).toEqual([aSession(1), aSession(1)])
+  })
+
   it('never offers a server again if its name now belongs to another server', async () => {
     const { records, inventory, entry, writer, kept } = await scene()
     const current = await records.servers.get(ref)
@@ -318,6 +334,13 @@ describe('an allocation whose outcome is unknown', () => {
     })
     return { ...all, granted }
   }
+
+  it('is reported as granted if another save of the record stores the session', async () => {
+    const { entry, granted, writer } = await unresolved(refuse)
+    await writer.save(entry)
+    expect(granted).toEqual([{ state: 'Active', session: aSession(1).id }])
+    expect(entry.uncertain).toBe(false)
+  })
 
   it('is not resolved by a version that a watch reports', async () => {
     const { records, entry, writer } = await unresolved(loseReply)

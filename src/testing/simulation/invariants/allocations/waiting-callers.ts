@@ -17,6 +17,8 @@ export interface WaitingCall {
   readonly host: Host
   /** Undefined for a call that selects servers by their data. */
   readonly buildID: string | undefined
+  /** Whether a new server can fit. */
+  readonly fitsNew: boolean
   readonly sessionID: string
   readonly waitMs: number
   /** How long the call may take in all if it waits for the game. */
@@ -37,6 +39,7 @@ const retryMs = 3_000
 interface TimedOutCaller {
   readonly host: Host
   readonly buildID: string | undefined
+  readonly fitsNew: boolean
   readonly at: number
 }
 
@@ -59,11 +62,13 @@ export class WaitingCallers {
     readonly unheardServers: Pick<UnheardServers, 'isHeard'>,
   ) {}
 
-  begin(host: Host, { buildID, sessionID }: AllocationRequest, { waitMs, confirm }: AllocateOptions): WaitingCall {
+  begin(host: Host, request: AllocationRequest, { waitMs, confirm }: AllocateOptions): WaitingCall {
+    const { buildID, sessionID } = request
+    const fitsNew = mayFitNew(request)
     const { elapsedMs, steps } = this.world
     const confirmMs = confirm ? confirmTimeoutMs(waitMs, this.limits.maxWaitMs) : undefined
     const times = { waitMs: waitMs ?? 0, confirmMs, since: elapsedMs, step: steps }
-    const call: WaitingCall = { host, buildID, sessionID, ...times, waited: false, waitsForGame: false }
+    const call: WaitingCall = { host, buildID, fitsNew, sessionID, ...times, waited: false, waitsForGame: false }
     this.#calls.add(call)
     this.#timedOut.delete(sessionID)
     this.changed = true
@@ -116,10 +121,10 @@ export class WaitingCallers {
     return sessions.size
   }
 
-  /** Number of calls that may wait in the queue of any build. */
+  /** Number of calls that may be demand for any build. */
   selectiveCount(host: Host): number {
     const counted = [...this.#calls, ...this.#timedOut.values()]
-    return counted.filter((call) => call.host === host && call.buildID === undefined).length
+    return counted.filter((call) => call.host === host && call.buildID === undefined && call.fitsNew).length
   }
 
   check(snapshot: FleetSnapshot, electedAt: number): void {
@@ -179,10 +184,10 @@ export class WaitingCallers {
     return this.world.elapsedMs === since + waitMs && !hasOtherCall && !isInFlight
   }
 
-  #recordTimeout({ host, buildID, sessionID }: WaitingCall): void {
+  #recordTimeout({ host, buildID, fitsNew, sessionID }: WaitingCall): void {
     // The fleet expects at most `maxWaiting` retries.
     if (this.#timedOut.size >= this.limits.maxWaiting) return
-    this.#timedOut.set(sessionID, { host, buildID, at: this.world.elapsedMs })
+    this.#timedOut.set(sessionID, { host, buildID, fitsNew, at: this.world.elapsedMs })
   }
 
   /** Forgets retries that are no longer expected, including those for deleted or draining builds and for duplicate buildIDs. */
@@ -236,4 +241,13 @@ export class WaitingCallers {
     if (this.world.elapsedMs - Math.max(electedAt, host.awakeSince, since) <= toleranceMs) return
     this.world.violate(`a caller is waiting for ${sessionID} at ${host.name}, which is not the leader any more`)
   }
+}
+
+/** New servers have no label `last`, and their tickets are counted from 0. */
+function mayFitNew({ select }: AllocationRequest): boolean {
+  if (!select) return true
+  return select.some(
+    ({ counters, matchExpressions = [] }) =>
+      !counters && matchExpressions.every(({ operator }) => operator !== 'Exists'),
+  )
 }

@@ -1,0 +1,57 @@
+/** What follows the write that allocates a server: the event, or what is known after a failure. */
+import type { Session } from '../../rules/model/resources.js'
+import type { EngineContext } from '../context.js'
+import { LostServer, type ServerWriter } from '../persistence/server-writer.js'
+import type { Activity } from '../reporting/activity.js'
+import type { ServerEntry } from '../state/entries.js'
+import { outcomeUnknownError } from './allocation-errors.js'
+
+export interface AllocationOutcomesDependencies {
+  readonly activity: Pick<Activity, 'allocated'>
+  readonly writer: Pick<ServerWriter, 'markUncertain' | 'resolveUncertain'>
+}
+
+export class AllocationOutcomes {
+  readonly #ctx: EngineContext
+  readonly #deps: AllocationOutcomesDependencies
+
+  constructor(ctx: EngineContext, deps: AllocationOutcomesDependencies) {
+    this.#ctx = ctx
+    this.#deps = deps
+  }
+
+  /** `since`: when the caller came, in elapsed ms. */
+  allocated({ build, ref: server }: ServerEntry, { id: sessionID }: Session, since: number): void {
+    const { clock, emitter } = this.#ctx
+    const waitedMs = Math.round(clock.elapsed() - since)
+    const at = clock.now()
+    this.#deps.activity.allocated(build, at, waitedMs)
+    emitter.emit({ type: 'Allocated', at, build: build.ref, server, message: '', sessionID, waitedMs })
+  }
+
+  /** Returns normally if the outcome is known: the session has this server, or the caller needs another. Throws if it is unknown. */
+  failed(entry: ServerEntry, session: Session, since: number, error: unknown): void {
+    this.#ctx.requeue(entry)
+    if (error instanceof LostServer) return
+    const report = () => {
+      if (!this.#ctx.deposedError()) this.allocated(entry, session, since)
+    }
+    // Another write of the record, which contained the session as well, has ended before this failure was noticed.
+    if (entry.intent !== session) {
+      if (entry.record.session?.id === session.id) report()
+      return
+    }
+    // Until the store has been read back, the session stays bound to this server.
+    this.#deps.writer.markUncertain(entry, report)
+    throw outcomeUnknownError(error)
+  }
+
+  async resolve(entry: ServerEntry): Promise<void> {
+    try {
+      await this.#deps.writer.resolveUncertain(entry)
+    } catch (error) {
+      if (!(error instanceof LostServer)) throw outcomeUnknownError(error)
+      this.#ctx.requeue(entry)
+    }
+  }
+}

@@ -1,0 +1,20 @@
+/** Tells whether a record in the store is the one that this host has written. Pure. */
+import { isSameData } from '../../rules/lifecycle/server-data.js'
+import type { Server } from '../../rules/model/resources.js'
+
+/** Compares what a server's record says, except for times. */
+export function isSameRecord(a: Server, b: Server): boolean {
+  return (
+    a.state === b.state &&
+    a.health === b.health &&
+    a.address === b.address &&
+    a.node === b.node &&
+    a.templateHash === b.templateHash &&
+    JSON.stringify(a.ports) === JSON.stringify(b.ports) &&
+    a.session?.id === b.session?.id &&
+    a.maintenance?.at === b.maintenance?.at &&
+    a.maintenance?.source === b.maintenance?.source &&
+    isSameData(a.data, b.data) &&
+    a.ending?.reason === b.ending?.reason
+  )
+}
