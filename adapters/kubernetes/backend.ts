@@ -43,6 +43,7 @@ export class KubernetesBackend implements Backend {
   readonly #api: KubernetesApi
   /** Namespace of the leader Lease and of the Secret that holds the encryption key. */
   readonly #systemNamespace: string
+  readonly #fence: WriteFence
   readonly #lifecycle: BackendLifecycle<void>
   readonly #instances: PodInstances
   #store: KubernetesStore | undefined
@@ -53,6 +54,7 @@ export class KubernetesBackend implements Backend {
     const { leaseMs, identity, pod } = options
     const config = options.kubeConfig ?? defaultKubeConfig()
     const fence = new WriteFence(clock)
+    this.#fence = fence
     this.#options = options
     this.#api = new KubernetesApi({ config, clock, requestsPerSecond, connections, callTimeoutMs, fence })
     // Must be the same on every host: hosts that use different leases would each elect a leader.
@@ -69,6 +71,7 @@ export class KubernetesBackend implements Backend {
       namespace: this.#systemNamespace,
       label: namesOf(apiGroup).leader,
       hasRun: (signal) => this.#hasAnyPods(signal),
+      obstacle: () => this.#store?.obstacle,
     })
     this.defaultElector = Object.freeze({ run: (listener: ElectionListener) => this.#elect(elector, listener) })
   }
@@ -169,7 +172,8 @@ export class KubernetesBackend implements Backend {
       this.#store = undefined
       this.#closeApi()
     }
-    const options = { api: this.#api, clock, logger, group, systemNamespace, namespaces, onClosed }
+    const isLeading = () => this.#isElecting && this.#fence.check() === undefined
+    const options = { api: this.#api, clock, logger, group, systemNamespace, namespaces, isLeading, onClosed }
     this.#store = await openKubernetesStore(options)
     return this.#store
   }

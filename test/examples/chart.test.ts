@@ -20,6 +20,7 @@ interface Container {
 interface Rule {
   readonly resources: readonly string[]
   readonly verbs: readonly string[]
+  readonly resourceNames?: readonly string[]
 }
 
 /** What the tests read of an object. */
@@ -119,12 +120,14 @@ describeWith('helm')('the Helm chart', () => {
 function rightsOf(roles: readonly Manifest[]): ReadonlySet<string> {
   const rules = roles.flatMap(({ rules: granted = [] }) => granted)
   return new Set(
-    rules.flatMap(({ resources, verbs }) => verbs.flatMap((verb) => resources.map((of) => `${verb} ${of}`))),
+    rules.flatMap(({ resources, verbs, resourceNames = [] }) =>
+      verbs.flatMap((verb) => resources.map((of) => [verb, of, ...resourceNames].join(' '))),
+    ),
   )
 }
 
 /** The rights of the manifest in the namespace of games, without those that the fleet has in its system namespace only. */
 function gameRights(): readonly string[] {
   const roles = pick(manifest, 'Role').filter(({ metadata }) => metadata.name === 'gamekeeper-games')
-  return [...rightsOf(roles)].filter((right) => !right.endsWith(' leases'))
+  return [...rightsOf(roles)].filter((right) => !/ leases$| gamekeeper-key$/.test(right))
 }

@@ -9,17 +9,11 @@ import { randomFraction } from '../client/jitter.js'
 import { type KubeObject, revisionOf } from '../client/kube-objects.js'
 import { type TimePoint, WriteFence } from '../client/write-fence.js'
 import { AttemptFailures } from './attempt-failures.js'
+import type { CandidateDependencies } from './candidate-dependencies.js'
 import { FollowedLease } from './followed-lease.js'
 import { observe, type ObservedLease, otherHost, safeShare } from './lease.js'
-import { OwnLease, type OwnLeaseDependencies } from './own-lease.js'
+import { OwnLease } from './own-lease.js'
 import { type Rival, RivalLeases } from './rival-leases.js'
-
-export interface CandidateDependencies extends OwnLeaseDependencies {
-  /** Allows writes only while this host holds the lease. */
-  readonly fence?: WriteFence
-  /** Resolves to true if an object exists that only a leader creates, so a leader has run before. Default: false. */
-  readonly hasRun?: (signal: AbortSignal) => Promise<boolean>
-}
 
 export class Candidate {
   readonly #deps: CandidateDependencies
@@ -50,6 +44,8 @@ export class Candidate {
   /** The Lease as this host has written it last. */
   #written: KubeObject | undefined
   readonly #failures: AttemptFailures
+  /** Why this host cannot lead, as last reported. */
+  #cause: string | undefined
 
   constructor(deps: CandidateDependencies, listener: ElectionListener) {
     this.#deps = deps
@@ -90,13 +86,13 @@ export class Candidate {
       this.#attemptAt = clock.elapsed()
       try {
         await this.#checkLease()
-        if (this.#failures.count > 0) this.#listener.blocked?.(undefined)
         this.#failures.succeeded()
+        this.#block(this.#leads ? undefined : this.#deps.obstacle?.())
       } catch (error) {
         if (signal.aborted) return
         const cause: unknown = attempt.signal.reason ?? error
         this.#failures.failed(cause, this.#leads)
-        this.#listener.blocked?.(messageOf(cause))
+        this.#block(messageOf(cause))
         this.#followed.readNext()
         // A caller may be awaiting the first result, so report that this host is not the leader.
         if (!this.#hasNotified) this.#lose(undefined)
@@ -104,6 +100,11 @@ export class Candidate {
       if (signal.aborted) return
       await api.pause(this.#pauseMs(), waker.signal)
     }
+  }
+
+  #block(cause: string | undefined): void {
+    if (cause !== this.#cause) this.#listener.blocked?.(cause)
+    this.#cause = cause
   }
 
   /** Takes over what the watch reports, which may be older than what this host has read or written. */
@@ -211,6 +212,8 @@ export class Candidate {
    * has written the Lease.
    */
   async #take(observed: ObservedLease | undefined): Promise<boolean> {
+    const obstacle = this.#deps.obstacle?.()
+    if (obstacle !== undefined) throw new FleetError('unavailable', obstacle)
     if (await this.#hasRival()) return true
     const start = await this.#write(observed)
     if (!start) return false

@@ -25,13 +25,27 @@ export interface CreateElectorInput {
   /** Key of the leader label. */
   readonly label: string
   readonly hasRun: (signal: AbortSignal) => Promise<boolean>
+  /** Why this host must not lead. */
+  readonly obstacle: () => string | undefined
 }
 
 export function createElector(input: CreateElectorInput): Elector {
-  const { api, clock, logger, fence, scope, namespace, leaseMs, label, hasRun } = input
+  const { api, clock, logger, fence, scope, namespace, leaseMs, label, hasRun, obstacle } = input
   const identity = input.identity ?? `${hostname()}-${Buffer.from(clock.randomBytes(4)).toString('hex')}`
   const name = leaseName(scope)
-  const elector = leaseElector({ api, clock, logger, namespace, name, identity, leaseMs, scope, fence, hasRun })
+  const elector = leaseElector({
+    api,
+    clock,
+    logger,
+    namespace,
+    name,
+    identity,
+    leaseMs,
+    scope,
+    fence,
+    hasRun,
+    obstacle,
+  })
   if (input.pod === undefined) return elector
   const pod = { namespace: api.namespace ?? namespace, name: input.pod }
   return withLeaderLabel(elector, { api, clock, logger, label, pod })

@@ -1,7 +1,8 @@
 /** The Kubernetes backend's elector: hosts compete for a Lease. */
 import type { ElectionListener, Elector } from '../../../src/contracts/elector.js'
 import { keyOf } from '../../../src/rules/model/resources.js'
-import { Candidate, type CandidateDependencies } from './candidate.js'
+import { Candidate } from './candidate.js'
+import type { CandidateDependencies } from './candidate-dependencies.js'
 
 export interface LeaseElector extends Elector {
   /** `namespace/name` of the Lease; the same on all hosts of a fleet. */

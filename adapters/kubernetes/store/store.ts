@@ -15,10 +15,10 @@ import { CollectionFollower } from './collection-follower.js'
 import type { CustomObjectsDependencies } from './custom-objects.js'
 import { DetailCollection } from './detail-collection.js'
 import { ClusterDisplay } from './display/display.js'
+import { FleetKey } from './key/fleet-key.js'
+import { tokenEncryption } from './key/token-encryption.js'
 import { type FleetResources, fleetResources } from './objects/custom-resources.js'
-import type { TokenEncryption } from './objects/server-object.js'
 import { ServerCollection } from './server-collection.js'
-import { openTokenEncryption } from './token-encryption.js'
 
 export interface KubernetesStoreOptions {
   /** Is not closed together with the store. */
@@ -31,13 +31,16 @@ export interface KubernetesStoreOptions {
   readonly systemNamespace: string
   /** Namespaces of the fleet's builds; undefined means all. */
   readonly namespaces: readonly string[] | undefined
+  /** Whether this host leads. Default: not known. */
+  readonly isLeading?: () => boolean
   /** Called once the store has closed. */
   readonly onClosed?: () => void
 }
 
 export async function openKubernetesStore(options: KubernetesStoreOptions): Promise<KubernetesStore> {
-  const { api, clock, logger, systemNamespace } = options
-  return new KubernetesStore(options, await openTokenEncryption({ api, clock, logger, namespace: systemNamespace }))
+  const store = new KubernetesStore(options)
+  await store.open()
+  return store
 }
 
 export class KubernetesStore implements Store {
@@ -50,19 +53,35 @@ export class KubernetesStore implements Store {
   readonly #resources: FleetResources
   readonly #follower: CollectionFollower
   readonly #closing = new AbortController()
+  readonly #key: FleetKey
 
-  constructor(options: KubernetesStoreOptions, encryption: TokenEncryption) {
-    const { api, clock, logger, group, namespaces } = options
+  constructor(options: KubernetesStoreOptions) {
+    const { api, clock, logger, group, namespaces, systemNamespace, isLeading = () => false } = options
     this.#options = options
     const resources = fleetResources(group)
     this.#resources = resources
     const deps: CustomObjectsDependencies = { api, namespaces, throwIfClosed: () => this.#throwIfClosed() }
     this.builds = new BuildCollection({ ...deps, clock }, resources)
+    const encryption = tokenEncryption({ clock, logger, key: () => this.#key.key })
     this.servers = new ServerCollection(deps, resources, encryption, this.builds)
     this.details = new DetailCollection(deps, resources, this.servers)
     this.#follower = new CollectionFollower({ api, clock, logger })
     const ownerOfServer = (ref: Ref) => this.ownerOfServer(ref)
     this.display = new ClusterDisplay({ api, clock, logger, builds: this.builds, resources, ownerOfServer })
+    this.#key = new FleetKey({
+      ...{ api, clock, logger, group, namespace: systemNamespace, isLeading },
+      serverPaths: this.servers.paths(),
+      event: (event) => this.display.show(event),
+    })
+  }
+
+  async open(): Promise<void> {
+    await this.#key.open()
+  }
+
+  /** Why this host must not lead. */
+  get obstacle(): string | undefined {
+    return this.#key.obstacle
   }
 
   /**
@@ -98,6 +117,7 @@ export class KubernetesStore implements Store {
   async close(): Promise<void> {
     this.#closing.abort()
     try {
+      await this.#key.close()
       await this.display.close()
     } finally {
       this.#options.onClosed?.()

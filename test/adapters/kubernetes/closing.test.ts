@@ -2,11 +2,12 @@
 import { kubernetesBackend } from 'gamekeeper/kubernetes'
 import { expect, it } from 'vitest'
 import { until } from '../../e2e/until.js'
-import { configFor, fakeApiServer, respondWithKey } from './support/fake-api-server.js'
+import { configFor, fakeApiServer, respond, respondWithKey } from './support/fake-api-server.js'
 
 it('a backend closes while a list hangs and its store is still open', async () => {
   const server = await fakeApiServer((_, response, { pathname }) => {
-    if (pathname.endsWith('/secrets/gamekeeper-key')) respondWithKey(response)
+    if (pathname.endsWith('/secrets/gamekeeper-key')) return respondWithKey(response)
+    if (pathname.endsWith('/gameservers')) respond(response, 200, { metadata: { resourceVersion: '1' }, items: [] })
   })
   const backend = kubernetesBackend({ kubeConfig: configFor(server.url), namespaces: ['games'] })
   const { defaultStore } = backend

@@ -22,6 +22,7 @@ import { hollowBuild, hollowPod } from './support/scale-fleet.js'
 const inTrouble = [
   'watch leases',
   ...['get gameserverbuilds', 'get gameserverdetails', 'get gameservers', 'get pods', 'patch gameservers'],
+  'patch secrets',
   'list events',
 ]
 

@@ -15,7 +15,7 @@ import type { FleetResources } from '../objects/custom-resources.js'
 import { BackgroundWork } from './background-work.js'
 import { BuildCountsWriter } from './build-counts-writer.js'
 import { EventWriter } from './event-writer.js'
-import { type InvolvedObject, isRoutine, kubeEventOf, type ObjectLookup } from './kube-event.js'
+import { type InvolvedObject, isRoutine, type KubeEvent, kubeEventOf, type ObjectLookup } from './kube-event.js'
 
 export interface ClusterDisplayDependencies {
   readonly api: KubernetesApi
@@ -50,7 +50,11 @@ export class ClusterDisplay implements StoreDisplay {
   event(event: FleetEvent): void {
     if (isRoutine(event) && !this.#events.hasRoomForRoutine()) return
     const kubeEvent = kubeEventOf(event, this.#objects)
-    if (kubeEvent) this.#events.write(kubeEvent)
+    if (kubeEvent) this.show(kubeEvent)
+  }
+
+  show(event: KubeEvent): void {
+    this.#events.write(event)
   }
 
   async close(): Promise<void> {

@@ -57,7 +57,14 @@ export class EventWriter {
     return false
   }
 
-  async #create({ type, reason, message, at, object }: KubeEvent): Promise<void> {
+  async #create({
+    type,
+    reason,
+    message,
+    at,
+    object,
+    byAnyHost = false,
+  }: KubeEvent & { byAnyHost?: boolean }): Promise<void> {
     const { namespace, name } = object
     const time = rfc3339(at).replace(/\.\d+Z$/, 'Z')
     const suffix = `${Math.floor(at).toString(16)}${(this.#count++ % 4096).toString(16).padStart(3, '0')}`
@@ -73,6 +80,7 @@ export class EventWriter {
       method: 'POST',
       path: pathOf(kubeEvents, { namespace }),
       body,
+      unfenced: byAnyHost,
     })
   }
 }

@@ -8,6 +8,8 @@ export interface KubeEvent {
   readonly message: string
   readonly at: number
   readonly object: InvolvedObject
+  /** Whether hosts that do not lead may report it too. */
+  readonly byAnyHost?: boolean
 }
 
 export interface InvolvedObject extends Ref {

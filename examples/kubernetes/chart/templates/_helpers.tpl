@@ -69,10 +69,14 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 - apiGroups: [coordination.k8s.io]
   resources: [leases]
   verbs: [get, list, watch, create, update]
-# The key that encrypts tokens in records.
+# The key that encrypts tokens in records, which is restored when it was deleted or edited.
 - apiGroups: ['']
   resources: [secrets]
   verbs: [get, create]
+- apiGroups: ['']
+  resources: [secrets]
+  resourceNames: [gamekeeper-key]
+  verbs: [list, watch, patch]
 - apiGroups: ['']
   resources: [events]
   verbs: [list, create]

@@ -15,7 +15,7 @@ import { until } from '../../../e2e/until.js'
 import { clusterApi, kubectl, kubectlWith, makeNamespace, namespaceName, removeNamespace } from '../support/cluster.js'
 import { installDefinitions } from '../support/definitions.js'
 import { describeOnCluster } from '../support/describe-on-cluster.js'
-import { buildManifest, openFleet, openStore, tableOf } from '../support/fleets.js'
+import { buildManifest, closeHost, openFleet, openStore, tableOf } from '../support/fleets.js'
 import { nextRange, specOf } from '../support/support.js'
 
 const template = { spec: { containers: [{ name: 'game', image: 'arena:1' }] } }
@@ -165,7 +165,7 @@ describeOnCluster('a fleet with records in custom resources', () => {
     const backend = memoryBackend({ clock: systemClock })
     const { namespace, fleet, k } = await scene({ backend })
     await fleet.allocate({ buildID: 'id-of-arena', sessionID: randomUUID(), sessionCookie: 'a secret' })
-    await fleet.close()
+    await closeHost(fleet)
     const tokensNow = async () => {
       const store = await openStore(api, namespace)
       const [first, again] = [await store.servers.list(), await store.servers.list()]
@@ -176,6 +176,8 @@ describeOnCluster('a fleet with records in custom resources', () => {
     }
     const before = await tokensNow()
     await k('delete', 'secret', 'gamekeeper-key')
+    // So an operator says that the key is lost for good.
+    await k('create', 'secret', 'generic', 'gamekeeper-key')
     const next = await openFleet(api, namespace, { backend })
     const active = (await next.servers.list()).filter(({ status }) => status.state === 'Active')
     expect(active).toHaveLength(1)

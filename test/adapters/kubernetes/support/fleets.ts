@@ -2,7 +2,7 @@
 import { memoryBackend, type MemoryBackendOptions } from 'gamekeeper/memory'
 import { onTestFinished } from 'vitest'
 import type { KubernetesApi } from '../../../../adapters/kubernetes/client/api.js'
-import { openKubernetesStore } from '../../../../adapters/kubernetes/store/store.js'
+import { type KubernetesStore, openKubernetesStore } from '../../../../adapters/kubernetes/store/store.js'
 import { systemClock } from '../../../../src/contracts/clock.js'
 import { createFleet } from '../../../../src/fleet/create-fleet.js'
 import type { Fleet } from '../../../../src/contracts/fleet.js'
@@ -15,6 +15,14 @@ export function openStore(api: KubernetesApi, namespace: string) {
   return openKubernetesStore({ api, clock, logger, group, systemNamespace: namespace, namespaces: [namespace] })
 }
 
+const stores = new WeakMap<Fleet, KubernetesStore>()
+
+/** The whole host: its store would go on restoring what it knows. */
+export async function closeHost(fleet: Fleet): Promise<void> {
+  await fleet.close()
+  await stores.get(fleet)?.close()
+}
+
 /** Closed with its store when the test ends. */
 export async function openFleet(
   api: KubernetesApi,
@@ -24,6 +32,7 @@ export async function openFleet(
   const { memory, ...rest } = options
   const store = await openStore(api, namespace)
   const fleet = await createFleet({ backend: memoryBackend({ clock: systemClock, ...memory }), store, ...rest })
+  stores.set(fleet, store)
   onTestFinished(async () => {
     await fleet.close()
     await store.close()
