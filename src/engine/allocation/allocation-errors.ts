@@ -94,15 +94,6 @@ export function endedUnconfirmedError(server: string, sessionID: string): FleetE
   )
 }
 
-/** The server of the session is terminating. */
-export function sessionEndingError({ record }: ServerEntry, sessionID: string): FleetError {
-  return new FleetError(
-    'unavailable',
-    `server ${record.name} of session ${sessionID} is ending (${record.ending?.reason ?? 'Deleted'}); ` +
-      'retry with the same sessionID to get another server once this one is gone',
-  )
-}
-
 /** Empty for a caller that did not wait, whose call took a few ms. */
 function afterWaiting(waitedMs: number): string {
   return waitedMs >= 50 ? ` (waited ${Math.round(waitedMs / 100) / 10} s)` : ''

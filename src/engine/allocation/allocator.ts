@@ -14,7 +14,7 @@ import type { Activity } from '../reporting/activity.js'
 import type { BuildEntry, ServerEntry } from '../state/entries.js'
 import { AllocationOutcomes } from './allocation-outcomes.js'
 import { allocationOf } from './answer.js'
-import { isNoServerError, noBuildError, noServerError, sessionEndingError } from './allocation-errors.js'
+import { isNoServerError, noBuildError, noServerError } from './allocation-errors.js'
 import {
   type AllocateOptions,
   type CallInProgress,
@@ -72,7 +72,7 @@ export class Allocator {
   #allocate(request: AllocationRequest, options: AllocateOptions): Promise<Allocation> {
     const key = sessionKey(request.sessionID)
     const held = this.#ctx.inventory.serverBySessionKey(key)
-    if (held?.record.session) return Promise.resolve(this.#answerKnown(held, request, options.confirmMs !== undefined))
+    if (held?.record.session) return Promise.resolve(this.#answerKnown(held, request))
     const first = this.#calls.get(key)
     if (first) return this.#join(first, request, options)
     const call = newCall(request, ++this.#lastTicket, options.confirmMs !== undefined)
@@ -133,7 +133,7 @@ export class Allocator {
           await this.#outcomes.resolve(held)
           continue
         }
-        if (held?.record.session) return this.#answerKnown(held, request, call.confirms)
+        if (held?.record.session) return this.#answerKnown(held, request)
 
         const build = selection ? undefined : this.#buildOf(request)
         this.#checkNotDraining(build)
@@ -182,11 +182,7 @@ export class Allocator {
   }
 
   /** The session has a server, which may be of another build than the requested one. */
-  #answerKnown(entry: ServerEntry, { buildID, sessionID }: AllocationRequest, confirms: boolean): Allocation {
-    // Players must not be sent to a server that is going away, and no session has two servers. What a caller with `confirm` is told
-    // depends on whether the game had the session.
-    const isEnding = entry.record.state === 'Terminating' && (!confirms || entry.sessionConfirmed)
-    if (isEnding) throw sessionEndingError(entry, sessionID)
+  #answerKnown(entry: ServerEntry, { buildID, sessionID }: AllocationRequest): Allocation {
     const allocation = allocationOf(entry, buildID)
     if (allocation.buildMismatch) {
       const { actual, requested } = allocation.buildMismatch
@@ -198,7 +194,7 @@ export class Allocator {
 
   #answerJoined(allocation: Allocation, request: AllocationRequest): Allocation {
     const entry = this.#ctx.inventory.serverBySession(request.sessionID)
-    return entry?.record.session ? this.#answerKnown(entry, request, false) : allocation
+    return entry?.record.session ? this.#answerKnown(entry, request) : allocation
   }
 
   #checkNotDraining(build: BuildEntry | undefined): void {

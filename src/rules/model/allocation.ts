@@ -8,7 +8,7 @@ export interface AllocationRequest {
   readonly select?: readonly ServerSelector[]
   /**
    * 1 to 128 visible characters, with spaces only between others; not `.` or `..`. The same sessionID always gets the same server
-   * while that server exists, and none while it is terminating. GUIDs are compared without regard to case, all other ids exactly.
+   * while that server exists, terminating or not. GUIDs are compared without regard to case, all other ids exactly.
    */
   readonly sessionID: string
   /** Passed to the game server through its SDK. */
