@@ -1,5 +1,6 @@
 /** Stores servers as GameServer objects. An allocation is a single conditional status write: the hot path of the fleet. */
 import type { CallOptions } from '../../../src/contracts/call-options.js'
+import type { Versioned } from '../../../src/contracts/store.js'
 import { keyOf, type Ref, type Server } from '../../../src/rules/model/resources.js'
 import { fieldsAt, textAt } from '../client/fields.js'
 import { keyFor, type KubeObject, type OwnerReference, revisionOf } from '../client/kube-objects.js'
@@ -14,6 +15,7 @@ import {
   serverStatus,
   type TokenEncryption,
 } from './objects/server-object.js'
+import { SpecRepair } from './spec-repair.js'
 
 interface CachedServer {
   /** The record's uid. */
@@ -26,6 +28,7 @@ interface CachedServer {
 export class ServerCollection extends CustomCollection<Server> {
   readonly #resources: FleetResources
   readonly #cached = new Map<string, CachedServer>()
+  readonly #specs: SpecRepair
 
   constructor(
     deps: CustomObjectsDependencies,
@@ -41,6 +44,7 @@ export class ServerCollection extends CustomCollection<Server> {
       initialStatus: (server, basedOn) => (hasServerStatus(server) ? serverStatus(server, basedOn) : undefined),
     })
     this.#resources = resources
+    this.#specs = new SpecRepair(deps.api, this.objects)
   }
 
   /**
@@ -61,6 +65,10 @@ export class ServerCollection extends CustomCollection<Server> {
     return this.putStatus(record, basedOn, serverStatus(record, basedOn), { ...options, priority })
   }
 
+  override versioned(object: KubeObject): Versioned<Server> | undefined {
+    return super.versioned(this.#specs.withOriginalSpec(object))
+  }
+
   override isUnseen(object: KubeObject): boolean {
     const cached = this.#cached.get(keyFor(object))
     return cached === undefined || Number(revisionOf(object)) > cached.revision
@@ -68,6 +76,7 @@ export class ServerCollection extends CustomCollection<Server> {
 
   override forgetAll(): void {
     this.#cached.clear()
+    this.#specs.forgetAll()
   }
 
   override forget(ref: Ref, last?: KubeObject): void {
@@ -75,6 +84,7 @@ export class ServerCollection extends CustomCollection<Server> {
     // A new server with that name already exists.
     if (cached && last && cached.revision > Number(revisionOf(last))) return
     this.#cached.delete(keyOf(ref))
+    this.#specs.forget(keyOf(ref))
   }
 
   protected override observe(object: KubeObject): void {

@@ -1,0 +1,79 @@
+/**
+ * Restores the spec of servers if someone edited it. A spec is the server's identity and never changes: with another uid, a match would
+ * be another server. Every reader gets the original meanwhile.
+ */
+import { isDeepStrictEqual } from 'node:util'
+import { FleetError } from '../../../src/contracts/errors.js'
+import { pauseMs } from '../../../src/rules/lifecycle/backoff.js'
+import type { KubernetesApi } from '../client/api.js'
+import { type Fields, fieldsAt } from '../client/fields.js'
+import { keyFor, type KubeObject, refOf, revisionOf } from '../client/kube-objects.js'
+import type { CustomObjects } from './custom-objects.js'
+
+interface KnownSpec {
+  readonly objectUid: string | undefined
+  readonly spec: Fields
+  /** Number of repairs. */
+  repairs: number
+  /** The object as last seen with another spec. */
+  edited: KubeObject | undefined
+  isRepairing: boolean
+}
+
+const retryLimits = { initialMs: 500, maxMs: 30_000 }
+
+export class SpecRepair {
+  readonly #api: KubernetesApi
+  readonly #objects: CustomObjects
+  readonly #known = new Map<string, KnownSpec>()
+
+  constructor(api: KubernetesApi, objects: CustomObjects) {
+    this.#api = api
+    this.#objects = objects
+  }
+
+  /** Returns the object with the spec that it was first seen with. If it has another one, that is restored in the background. */
+  withOriginalSpec(object: KubeObject): KubeObject {
+    const key = keyFor(object)
+    const { uid } = object.metadata
+    const known = this.#known.get(key)
+    if (known === undefined || known.objectUid !== uid) {
+      const spec = fieldsAt(object, 'spec')
+      this.#known.set(key, { objectUid: uid, spec, repairs: 0, edited: undefined, isRepairing: false })
+      return object
+    }
+    const isOriginal = isDeepStrictEqual(fieldsAt(object, 'spec'), known.spec)
+    known.edited = isOriginal ? undefined : object
+    if (isOriginal) return object
+    if (!known.isRepairing) void this.#repair(key, known)
+    return { ...object, spec: known.spec }
+  }
+
+  forget(key: string): void {
+    this.#known.delete(key)
+  }
+
+  forgetAll(): void {
+    this.#known.clear()
+  }
+
+  /** Never rejects. Only the leader may write; on another host, the attempts fail until somebody has restored the spec. */
+  async #repair(key: string, known: KnownSpec): Promise<void> {
+    known.isRepairing = true
+    for (let attempt = known.repairs; known.edited && this.#known.get(key) === known && !this.#api.closed; attempt++) {
+      // Back off if something keeps changing it.
+      if (attempt > 0) await this.#api.pause(pauseMs(attempt, retryLimits))
+      const { edited } = known
+      if (!edited) break
+      try {
+        await this.#objects.patchSpec(refOf(edited), revisionOf(edited), known.spec, undefined)
+        known.repairs++
+        if (known.edited === edited) known.edited = undefined
+      } catch (error) {
+        // The watch reports what has been written meanwhile.
+        if (FleetError.is(error, 'not-found')) break
+      }
+    }
+    known.isRepairing = false
+  }
+}
