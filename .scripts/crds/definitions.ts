@@ -164,7 +164,7 @@ function serverSpec(): StructuralSchema {
 
 function serverStatus(): StructuralSchema {
   const { description, properties } = gameServer.properties.status
-  const { message: _message, state, health, ...shown } = properties
+  const { state, health, ...shown } = properties
   return {
     description,
     type: 'object',

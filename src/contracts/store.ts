@@ -69,6 +69,8 @@ export interface StoreDisplay {
    * status.
    */
   build(ref: Ref, status: GameServerBuild['status']): void
+  /** Displays why a server is still Pending. The server's next record replaces it. */
+  server?(ref: Ref, message: string): void
   event(event: FleetEvent): void
 }
 

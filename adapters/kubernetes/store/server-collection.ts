@@ -65,6 +65,17 @@ export class ServerCollection extends CustomCollection<Server> {
     return this.putStatus(record, basedOn, serverStatus(record, basedOn), { ...options, priority })
   }
 
+  /**
+   * Shows in `kubectl describe` why the server is still Pending. The watch reports the new revision. Rejects with `conflict` if the server
+   * is written meanwhile.
+   */
+  async writeMessage(ref: Ref, message: string): Promise<void> {
+    const object = await this.objects.get(ref, undefined)
+    const status = fieldsAt(object, 'status')
+    if (status['state'] !== 'Pending' || status['message'] === message) return
+    await this.objects.putStatus(ref, revisionOf(object), { ...status, message })
+  }
+
   override versioned(object: KubeObject): Versioned<Server> | undefined {
     return super.versioned(this.#specs.withOriginalSpec(object))
   }

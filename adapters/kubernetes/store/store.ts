@@ -67,7 +67,10 @@ export class KubernetesStore implements Store {
     this.details = new DetailCollection(deps, resources, this.servers)
     this.#follower = new CollectionFollower({ api, clock, logger })
     const ownerOfServer = (ref: Ref) => this.ownerOfServer(ref)
-    this.display = new ClusterDisplay({ api, clock, logger, builds: this.builds, resources, ownerOfServer })
+    this.display = new ClusterDisplay({
+      ...{ api, clock, logger, builds: this.builds, resources, ownerOfServer },
+      writeMessage: (ref, message) => this.servers.writeMessage(ref, message),
+    })
     this.#key = new FleetKey({
       ...{ api, clock, logger, group, namespace: systemNamespace, isLeading },
       serverPaths: this.servers.paths(),

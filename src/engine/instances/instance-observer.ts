@@ -4,6 +4,7 @@ import { transition } from '../../rules/lifecycle/lifecycle.js'
 import type { Ref } from '../../rules/model/resources.js'
 import { cutMessage } from '../../rules/model/sizes.js'
 import type { EngineContext } from '../context.js'
+import { setPendingReason } from '../reporting/pending-reason.js'
 import type { ServerEntry } from '../state/entries.js'
 import { lookUp } from '../state/inventory.js'
 
@@ -46,7 +47,7 @@ export class InstanceObserver {
       case 'pending':
         if (instance.blocked && instance.reason !== entry.pendingReason)
           this.#deps.startBlocked(entry, instance.reason ?? '')
-        entry.pendingReason = instance.reason
+        setPendingReason(this.#ctx, entry, instance.reason)
         return
       case 'running':
         entry.pendingReason = undefined

@@ -90,6 +90,7 @@ export class LeadershipGuard {
       ...(display && {
         display: {
           build: (ref, status) => void (this.#closedWith || display.build(ref, status)),
+          server: (ref, message) => void (this.#closedWith || display.server?.(ref, message)),
           event: (event) => void (this.#closedWith || display.event(event)),
         },
       }),

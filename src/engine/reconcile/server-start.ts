@@ -10,6 +10,7 @@ import type { LateStarts } from '../instances/late-starts.js'
 import type { InstanceWatcher } from '../instances/instance-watcher.js'
 import { isSaved } from '../persistence/server-writer.js'
 import { type Conditions, hasCondition } from '../reporting/conditions.js'
+import { setPendingReason } from '../reporting/pending-reason.js'
 import type { StartFailures } from '../reporting/start-failures.js'
 import type { BuildEntry, ServerEntry } from '../state/entries.js'
 import { isCurrent } from '../state/queries.js'
@@ -54,7 +55,7 @@ export class ServerStarter {
       // `observe` has already reported why the instance is blocked.
       if (created.blocked) return undefined
     } catch (error) {
-      entry.pendingReason = messageOf(error)
+      setPendingReason(this.#ctx, entry, messageOf(error))
       this.#deps.lateStarts.refused(entry)
       if (FleetError.is(error, 'ports-exhausted')) build.withoutPort.add(entry)
       else build.withoutPort.delete(entry)
@@ -92,7 +93,7 @@ export class ServerStarter {
 
   #waitForValidSpec(entry: ServerEntry): number {
     const invalid = entry.build.record.conditions.find(({ type }) => type === 'Invalid')
-    entry.pendingReason = invalid?.message ?? 'the spec of its build is invalid'
+    setPendingReason(this.#ctx, entry, invalid?.message ?? 'the spec of its build is invalid')
     return this.#ctx.limits.backoffInitialMs
   }
 

@@ -15,6 +15,7 @@ import type { FleetResources } from '../objects/custom-resources.js'
 import { BackgroundWork } from './background-work.js'
 import { BuildCountsWriter } from './build-counts-writer.js'
 import { EventWriter } from './event-writer.js'
+import { ServerMessages } from './server-messages.js'
 import { type InvolvedObject, isRoutine, type KubeEvent, kubeEventOf, type ObjectLookup } from './kube-event.js'
 
 export interface ClusterDisplayDependencies {
@@ -24,19 +25,24 @@ export interface ClusterDisplayDependencies {
   readonly builds: BuildCollection
   readonly resources: FleetResources
   readonly ownerOfServer: (ref: Ref) => OwnerReference | undefined
+  /** Writes the message into the status of a server that is Pending. */
+  readonly writeMessage: (ref: Ref, message: string) => Promise<void>
 }
 
 export class ClusterDisplay implements StoreDisplay {
   readonly #work: BackgroundWork
   readonly #counts: BuildCountsWriter
   readonly #events: EventWriter
+  readonly #messages: ServerMessages
   readonly #objects: ObjectLookup
 
-  constructor({ api, clock, logger, builds, resources, ownerOfServer }: ClusterDisplayDependencies) {
+  constructor(deps: ClusterDisplayDependencies) {
+    const { api, clock, logger, builds, resources, ownerOfServer, writeMessage } = deps
     const work = new BackgroundWork(logger)
     this.#work = work
     this.#counts = new BuildCountsWriter({ clock, logger, builds, work })
     this.#events = new EventWriter({ api, clock, work })
+    this.#messages = new ServerMessages({ api, work, write: writeMessage })
     this.#objects = {
       build: (ref) => involvedObject(resources.builds, ref, builds.owner(ref)),
       server: (ref) => involvedObject(resources.servers, ref, ownerOfServer(ref)),
@@ -45,6 +51,10 @@ export class ClusterDisplay implements StoreDisplay {
 
   build(ref: Ref, status: GameServerBuild['status']): void {
     this.#counts.write(ref, status)
+  }
+
+  server(ref: Ref, message: string): void {
+    this.#messages.show(ref, message)
   }
 
   event(event: FleetEvent): void {
@@ -60,6 +70,7 @@ export class ClusterDisplay implements StoreDisplay {
   async close(): Promise<void> {
     this.#work.close()
     this.#counts.stop()
+    this.#messages.stop()
     await this.#work.settled()
   }
 }

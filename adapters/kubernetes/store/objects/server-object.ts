@@ -128,7 +128,10 @@ export function serverStatus(server: Server, basedOn: string): object {
     status['maintenanceSource'] = maintenance.source
   }
   if (server.data) Object.assign(status, server.data)
-  if (ending) status['ending'] = { ...ending, at: rfc3339(ending.at) }
+  if (ending) {
+    status['message'] = ending.message
+    status['ending'] = { ...ending, at: rfc3339(ending.at) }
+  }
   return status
 }
 

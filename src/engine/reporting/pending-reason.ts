@@ -1,0 +1,10 @@
+import type { EngineContext } from '../context.js'
+import type { ServerEntry } from '../state/entries.js'
+
+/** Sets why a server is still Pending, and has the store display it if it has changed. */
+export function setPendingReason(ctx: EngineContext, entry: ServerEntry, reason: string | undefined): void {
+  if (reason === entry.pendingReason) return
+  entry.pendingReason = reason
+  const { namespace, name, state } = entry.record
+  if (reason !== undefined && state === 'Pending') ctx.store.display?.server?.({ namespace, name }, reason)
+}

@@ -1,0 +1,52 @@
+/** `kubectl describe gs` says why a server is still Pending. */
+import { memoryBackend } from 'gamekeeper/memory'
+import { afterAll, beforeAll, expect, it, vi } from 'vitest'
+import { systemClock } from '../../../../src/contracts/clock.js'
+import { FleetError } from '../../../../src/contracts/errors.js'
+import { silentLogger } from '../../../../src/contracts/logger.js'
+import { until } from '../../../e2e/until.js'
+import { clusterApi, kubectl, kubectlWith, makeNamespace, namespaceName, removeNamespace } from '../support/cluster.js'
+import { installDefinitions } from '../support/definitions.js'
+import { describeOnCluster } from '../support/describe-on-cluster.js'
+import { buildManifest, openFleet } from '../support/fleets.js'
+
+describeOnCluster('a server that is Pending', () => {
+  vi.setConfig({ testTimeout: 120_000 })
+  const api = clusterApi()
+  const namespace = namespaceName()
+  const k = (...args: readonly string[]) => kubectl('-n', namespace, ...args)
+  beforeAll(async () => {
+    await installDefinitions()
+    await makeNamespace(api, namespace)
+  })
+  afterAll(async () => {
+    await removeNamespace(api, namespace)
+    api.close()
+  })
+
+  it('shows the reason in its status, cut to a length, once while it stays the same, and not when it has started', async () => {
+    const backend = memoryBackend({ clock: systemClock })
+    const create = backend.create.bind(backend)
+    let refusal: string | undefined = 'no node has room'
+    let attempts = 0
+    backend.create = (...args) => {
+      attempts++
+      return refusal === undefined ? create(...args) : Promise.reject(new FleetError('unavailable', refusal))
+    }
+    const limits = { backoffInitialMs: 100, backoffMaxMs: 200 }
+    await openFleet(api, namespace, { backend, limits, logger: silentLogger })
+    await kubectlWith(buildManifest(namespace, 'arena', { standingBy: 1, max: 1 }), 'apply', '-f', '-')
+    await until('it is shown', async () => (await k('describe', 'gs')).includes('no node has room'))
+    const revision = () => k('get', 'gs', '-o', 'jsonpath={.items[*].metadata.resourceVersion}')
+    const [before, enough] = [await revision(), attempts + 5]
+    await until('it is refused again and again', () => attempts >= enough)
+    expect(await revision()).toBe(before)
+    refusal = 'x'.repeat(10_000)
+    const message = () => k('get', 'gs', '-o', 'jsonpath={.items[*].status.message}')
+    await until('the new reason is shown', async () => /^x+…$/.test(await message()))
+    expect((await message()).length).toBeLessThanOrEqual(500)
+    refusal = undefined
+    await until('it has started', async () => (await k('get', 'gs')).includes('StandingBy'))
+    expect(await message()).toBe('')
+  })
+})
