@@ -58,9 +58,10 @@ export class ClusterDisplay implements StoreDisplay {
   }
 
   event(event: FleetEvent): void {
-    if (isRoutine(event) && !this.#events.hasRoomForRoutine()) return
     const kubeEvent = kubeEventOf(event, this.#objects)
-    if (kubeEvent) this.show(kubeEvent)
+    // What is not shown, such as the ends of a deleted build's servers, takes no room from what is.
+    if (!kubeEvent || (isRoutine(event) && !this.#events.hasRoomForRoutine())) return
+    this.show(kubeEvent)
   }
 
   show(event: KubeEvent): void {

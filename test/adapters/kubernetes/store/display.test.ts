@@ -131,6 +131,14 @@ describe('the Events of a build', () => {
     store.display?.event({ ...about, type: 'BuildCreated', message: 'created' })
     store.display?.event({ ...about, type: 'ServerCreated', message: 'created' })
     store.display?.event({ ...about, type: 'ServerEnding', message: 'replaced', reason: 'Replaced', crash: false })
+    // These are not shown, so they take no room.
+    const ended = {
+      type: 'ServerEnding',
+      message: 'its build was deleted',
+      reason: 'BuildDeleted',
+      crash: false,
+    } as const
+    for (let n = 0; n < 1_000; n++) store.display?.event({ ...about, ...ended })
     for (let n = 0; n < 1_000; n++) allocated()
     store.display?.event({ ...about, type: 'ServerEnding', message: 'it crashed', reason: 'NonZeroExit', crash: true })
     await until('the crash is written', () => events.includes('NonZeroExit: it crashed'))
