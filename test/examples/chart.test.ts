@@ -23,6 +23,11 @@ interface Rule {
   readonly resourceNames?: readonly string[]
 }
 
+interface PodSpec {
+  readonly containers: readonly [Container]
+  readonly securityContext?: object
+}
+
 /** What the tests read of an object. */
 interface Manifest {
   readonly kind: string
@@ -32,7 +37,7 @@ interface Manifest {
   readonly metadata: { readonly name: string; readonly namespace: string }
   readonly data?: Readonly<Record<string, string>>
   readonly rules?: readonly Rule[]
-  readonly spec?: { readonly template?: { readonly spec: { readonly containers: readonly [Container] } } }
+  readonly spec?: { readonly template?: { readonly spec: PodSpec } }
 }
 
 async function template(...args: readonly string[]): Promise<string> {
@@ -48,7 +53,8 @@ async function rendered(...args: readonly string[]): Promise<readonly Manifest[]
 
 const manifest = objectsIn(read('examples/kubernetes/gamekeeper.yaml'))
 const pick = (objects: readonly Manifest[], kind: string) => objects.filter((each) => each.kind === kind)
-const hostOf = (objects: readonly Manifest[]) => pick(objects, 'Deployment')[0]?.spec?.template?.spec.containers[0]
+const podOf = (objects: readonly Manifest[]) => pick(objects, 'Deployment')[0]?.spec?.template?.spec
+const hostOf = (objects: readonly Manifest[]) => podOf(objects)?.containers[0]
 const tokens = /^( {2}(?:allocate|read|manage): ).*$/gm
 
 describeWith('helm')('the Helm chart', () => {
@@ -91,10 +97,29 @@ describeWith('helm')('the Helm chart', () => {
     expect(hostOf(objects)?.env.map(({ name }) => name)).not.toContain('NAMESPACES')
   })
 
+  it.each(['x'.repeat(53), `${'x'.repeat(51)}-y`, `gamekeeper-${'x'.repeat(42)}`])(
+    'gives its objects valid names for the release %s',
+    async (release) => {
+      const { stdout } = await run('helm', ['template', release, chart, '--namespace', 'gamekeeper'])
+      const objects = objectsIn(stdout).filter((each) => isObject(each))
+      const names = pick(objects, 'Service').map(({ metadata }) => metadata.name)
+      expect(names.length).toBeGreaterThan(2)
+      expect(names.filter((name) => !/^[a-z]([a-z0-9-]{0,61}[a-z0-9])?$/.test(name))).toEqual([])
+      const hosts = pick(objects, 'Deployment')[0]?.metadata.name ?? ''
+      expect(names.every((name) => name.startsWith(`${hosts}-`))).toBe(true)
+    },
+  )
+
   it('gives its hosts the rights of the manifest, their probes, their resources and their ports', async () => {
     const objects = await rendered()
     const rights = (all: readonly Manifest[]) => rightsOf([...pick(all, 'Role'), ...pick(all, 'ClusterRole')])
     expect(rights(objects)).toEqual(rights(manifest))
+    for (const all of [objects, manifest]) {
+      expect(podOf(all)?.securityContext).toMatchObject({
+        runAsNonRoot: true,
+        seccompProfile: { type: 'RuntimeDefault' },
+      })
+    }
     for (const field of ['readinessProbe', 'livenessProbe', 'resources', 'ports', 'securityContext']) {
       expect(hostOf(objects)?.[field], field).toEqual(hostOf(manifest)?.[field])
     }

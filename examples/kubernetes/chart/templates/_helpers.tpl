@@ -1,5 +1,7 @@
+{{/* At most 52 characters, so that Services, whose names add up to 11, stay within the 63 of a DNS label. */}}
 {{- define "gamekeeper.name" -}}
-{{- if contains "gamekeeper" .Release.Name }}{{ .Release.Name }}{{ else }}{{ .Release.Name }}-gamekeeper{{ end -}}
+{{- if contains "gamekeeper" .Release.Name }}{{ .Release.Name | trunc 52 | trimSuffix "-" }}{{ else -}}
+{{ printf "%s-gamekeeper" .Release.Name | trunc 52 | trimSuffix "-" }}{{ end -}}
 {{- end -}}
 
 {{- define "gamekeeper.selector" -}}
