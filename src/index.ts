@@ -18,7 +18,13 @@ export type {
 export type { AuditedAction, AuditedCallOptions, AuditedOutcome, Caller, CallerKind } from './contracts/audit.js'
 export type { AllOptions, CallOptions, Page, PageOptions } from './contracts/call-options.js'
 export { type Clock, systemClock } from './contracts/clock.js'
-export { alwaysLeader, type ElectionListener, type Elector } from './contracts/elector.js'
+export {
+  alwaysLeader,
+  type Candidacy,
+  type ElectionListener,
+  type Elector,
+  type ForwardingOptions,
+} from './contracts/elector.js'
 export {
   type ErrorCode,
   errorCodes,

@@ -13,7 +13,7 @@ import type {
   RecordedInstance,
 } from '../../src/contracts/backend.js'
 import type { CallOptions } from '../../src/contracts/call-options.js'
-import type { ElectionListener, Elector } from '../../src/contracts/elector.js'
+import type { Candidacy, ElectionListener, Elector } from '../../src/contracts/elector.js'
 import { FleetError, throwIfAborted } from '../../src/contracts/errors.js'
 import type { Store } from '../../src/contracts/store.js'
 import { keyOf, type Ref } from '../../src/rules/model/resources.js'
@@ -48,6 +48,7 @@ export class KubernetesBackend implements Backend {
   readonly #instances: PodInstances
   #store: KubernetesStore | undefined
   #isElecting = false
+  #isFollowing = false
 
   constructor(options: ResolvedKubernetesOptions) {
     const { apiGroup, clock, logger, namespaces, requestsPerSecond, connections, callTimeoutMs } = options
@@ -73,7 +74,10 @@ export class KubernetesBackend implements Backend {
       hasRun: (signal) => this.#hasAnyPods(signal),
       obstacle: () => this.#store?.obstacle,
     })
-    this.defaultElector = Object.freeze({ run: (listener: ElectionListener) => this.#elect(elector, listener) })
+    this.defaultElector = Object.freeze({
+      run: (listener: ElectionListener, candidacy?: Candidacy) => this.#elect(() => elector.run(listener, candidacy)),
+      follow: (changed: (address: string | undefined) => void) => this.#follow(() => elector.follow(changed)),
+    })
   }
 
   check({ template }: Pick<InstanceSpec, 'template'>): void {
@@ -153,9 +157,9 @@ export class KubernetesBackend implements Backend {
     await waitAtMost(this.#options.clock, closeTimeoutMs, settled)
   }
 
-  /** The store may still write while it closes, and the elector while it gives up leadership. The last of them closes the API. */
+  /** The store may still write while it closes, and the elector while it gives up leadership or follows the leader. The last of them closes the API. */
   #closeApi(): void {
-    if (this.#lifecycle.isClosed && !this.#store && !this.#isElecting) this.#api.close()
+    if (this.#lifecycle.isClosed && !this.#store && !this.#isElecting && !this.#isFollowing) this.#api.close()
   }
 
   async #open(signal: AbortSignal | undefined): Promise<void> {
@@ -178,15 +182,26 @@ export class KubernetesBackend implements Backend {
     return this.#store
   }
 
-  #elect(elector: Elector, listener: ElectionListener): () => Promise<void> {
+  #elect(run: () => () => Promise<void>): () => Promise<void> {
     // A host that does not lead follows pods and nodes, too, so that it can lead at once. If they cannot be listed now, the next call tries
     // again, and reports why.
     void this.#lifecycle.open().catch(() => {})
-    const resign = elector.run(listener)
+    const resign = run()
     this.#isElecting = true
     return async () => {
       await resign()
       this.#isElecting = false
+      this.#closeApi()
+    }
+  }
+
+  /** Goes on after this host has left the election, since it still forwards calls then. */
+  #follow(follow: () => () => void): () => void {
+    const stop = follow()
+    this.#isFollowing = true
+    return () => {
+      stop()
+      this.#isFollowing = false
       this.#closeApi()
     }
   }

@@ -48,6 +48,16 @@ export const settings = {
       'Separate port for `/healthz`, `/readyz` and `/metrics`, served over plain HTTP without tokens, for probes and scrapers. 0: any free port. Default: they are served on MANAGEMENT_PORT only.',
   },
   HEALTH_HOST: { meaning: 'Address of HEALTH_PORT. Default: HOST.' },
+  FORWARDING_ADDRESS: {
+    meaning:
+      "host or host:port at which the other servers of the fleet reach this one: those that do not lead then forward all calls to the one that does. The pod's own address, in `examples/kubernetes`. Default: a server that does not lead refuses calls. Only with BACKEND=kubernetes.",
+  },
+  FORWARDING_PORT: {
+    type: 'number',
+    fallback: '5002',
+    meaning:
+      'Port on which this server receives forwarded calls, with FORWARDING_ADDRESS. It admits only servers of the fleet.',
+  },
   AGENT_PORT: {
     type: 'number',
     fallback: '56001',

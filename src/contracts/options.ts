@@ -4,7 +4,7 @@ import { isObject, shown } from '../rules/validation/problem.js'
 import type { Backend } from './backend.js'
 import type { AuditedCallOptions } from './audit.js'
 import { type Clock, systemClock } from './clock.js'
-import { alwaysLeader, type Elector } from './elector.js'
+import { alwaysLeader, type Elector, type ForwardingOptions } from './elector.js'
 import { FleetError } from './errors.js'
 import type { Logger } from './logger.js'
 import { loggerOf } from './stderr-logger.js'
@@ -62,6 +62,12 @@ export interface FleetOptions {
   readonly clock?: Clock
   /** Default: the backend's default elector. If it has none, this host is always the leader. */
   readonly elector?: Elector
+  /**
+   * Has HTTP requests forwarded to the host that leads while this one does not. Needs an elector that knows the leader's address, such as
+   * that of Kubernetes, and `serve` with its option `forwarding` on every host. Default: a host that does not lead refuses them with
+   * `not-leader`.
+   */
+  readonly forwarding?: ForwardingOptions
 }
 
 /** Invalid values are rejected with `invalid`, and nothing is drained. */
@@ -176,6 +182,7 @@ export interface ResolvedOptions {
   readonly logger: Logger
   readonly clock: Clock
   readonly elector: Elector
+  readonly forwarding: ForwardingOptions | undefined
 }
 
 const fleetOptionTypes: OptionTypes<FleetOptions> = {
@@ -191,6 +198,7 @@ const fleetOptionTypes: OptionTypes<FleetOptions> = {
   logger: aLogger,
   clock: aClock,
   elector: withMethods('an elector', ['run']),
+  forwarding: { ...anObject, must: "must be an object, such as { address: '10.0.0.4:5002' }" },
 }
 const agentOptionTypes: OptionTypes<AgentOptions & { readonly external: string }> = {
   host: aString,
@@ -198,6 +206,8 @@ const agentOptionTypes: OptionTypes<AgentOptions & { readonly external: string }
   address: aString,
   external: aString,
 }
+
+const forwardingTypes: OptionTypes<ForwardingOptions> = { address: required(aString), secret: aString }
 
 /** Applies defaults. Throws `invalid`, naming the option, if one is unknown, missing or bad. */
 export function resolveOptions(options: FleetOptions): ResolvedOptions {
@@ -207,6 +217,7 @@ export function resolveOptions(options: FleetOptions): ResolvedOptions {
   }
   checkOptions('createFleet', options, fleetOptionTypes)
   if (options.agent) checkOptions('createFleet: agent', options.agent, agentOptionTypes)
+  if (options.forwarding) checkForwarding(options.forwarding)
   return Object.freeze({
     apiGroup: options.apiGroup ?? defaultApiGroup,
     audit: options.audit ?? true,
@@ -217,7 +228,19 @@ export function resolveOptions(options: FleetOptions): ResolvedOptions {
     logger: loggerOf(options.logger),
     clock: options.clock ?? systemClock,
     elector: options.elector ?? options.backend.defaultElector ?? alwaysLeader,
+    forwarding: options.forwarding,
   })
+}
+
+function checkForwarding(options: ForwardingOptions): void {
+  checkOptions('createFleet: forwarding', options, forwardingTypes)
+  const { address, secret } = options
+  if (!/^(\[[\da-f:.]+\]|[\w.-]+):\d{1,5}$/i.test(address)) {
+    throw new FleetError('invalid', `createFleet: forwarding.address must be host:port, but is ${shown(address)}`)
+  }
+  if (secret !== undefined && secret.length < 16) {
+    throw new FleetError('invalid', 'createFleet: forwarding.secret must have at least 16 characters')
+  }
 }
 
 /** How long a game may pause in a debugger, in development. */

@@ -120,6 +120,11 @@ export interface Store {
   /** Reports changes until the returned function is called. Never throws. */
   watch?(listener: StoreListener): () => void
   readonly display?: StoreDisplay
+  /**
+   * A key of 32 bytes that only hosts of this store can compute, and that differs for each purpose. Hosts prove themselves to each other
+   * by it. Undefined while the secret is not known. Absent if the store keeps none.
+   */
+  deriveKey?(purpose: string): Uint8Array | undefined
   /** Resolves if the store works. Called every few seconds, so it should be as cheap as possible. Default: reads a build. */
   probe?(options?: CallOptions): Promise<void>
   /**

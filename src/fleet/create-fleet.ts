@@ -6,6 +6,7 @@ import type { Fleet } from '../contracts/fleet.js'
 import { type FleetOptions, resolveOptions } from '../contracts/options.js'
 import { openDefaultStore } from '../stores/default-store.js'
 import { facade } from './facade.js'
+import { openLink } from './forwarding/link.js'
 import { followGameOutput } from './game-output.js'
 import { LeaderTerm } from './leader-term.js'
 import { handleStoreLoss, storeDamaged } from './store-loss.js'
@@ -25,10 +26,9 @@ export async function createFleet(options: FleetOptions): Promise<Fleet> {
     if (!options.store) cleanUp.unshift(async () => store.close())
     // Leadership ends only after the backend has closed, because until then it carries out the engine's last calls.
     let resign = async () => {}
-    cleanUp.unshift(
-      async () => backend.close(),
-      () => resign(),
-    )
+    const closeBackend = once(async () => backend.close())
+    const resignOnce = once(() => resign())
+    cleanUp.unshift(closeBackend, resignOnce)
     const target: HeartbeatTarget = {
       heartbeat: (id, beat) => term.heartbeat(id, beat),
       knowsServer: (id) => term.knowsServer(id),
@@ -57,10 +57,21 @@ export async function createFleet(options: FleetOptions): Promise<Fleet> {
         : agent && addressOf(agent, agentOptions.address ?? endpoint?.advertisedHost)
     const term = new LeaderTerm({ resolved, backend, store, agentAddress: agentAddress ?? '' })
     resign = () => term.resign()
-    cleanUp.unshift(() => term.stop())
+    const stop = once(() => term.stop())
+    cleanUp.unshift(stop)
+    const { forwarding, elector } = resolved
+    const link = forwarding && openLink({ forwarding, elector, store, leads: () => term.leads() })
+    if (link) {
+      // Until the store closes, since its key proves this host to the others.
+      cleanUp.splice(cleanUp.indexOf(resignOnce) + 1, 0, async () => link.close())
+      term.emitter.on('LeadershipChanged', link.changed)
+    }
+    const handOver = async () => {
+      for (const step of [stop, closeBackend, resignOnce]) await step()
+    }
     if (loss) term.emitter.emit(storeDamaged(loss, resolved.clock.now()))
     await term.begun
-    const fleet = facade({ term, backend, store, resolved, agentAddress, cleanUp })
+    const fleet = facade({ term, backend, store, resolved, agentAddress, link, handOver, cleanUp })
     const { development } = backend.capabilities
     // Last, because the games of such a fleet end while the backend closes.
     if (development) cleanUp.push(followGameOutput(fleet, development.output))
@@ -70,6 +81,12 @@ export async function createFleet(options: FleetOptions): Promise<Fleet> {
     for (const step of cleanUp) await step().catch(() => undefined)
     throw error
   }
+}
+
+/** Later calls get the result of the first. */
+function once(step: () => Promise<void>): () => Promise<void> {
+  let result: Promise<void> | undefined
+  return () => (result ??= step())
 }
 
 function addressOf(agent: Agent, address: string | undefined): string {

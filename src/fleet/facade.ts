@@ -5,6 +5,7 @@ import { FleetError, throwIfAborted } from '../contracts/errors.js'
 import type { FleetEmitter } from '../contracts/events.js'
 import { checkNames } from '../contracts/option-checks.js'
 import type { AllocateOptions, Fleet, FleetStats, ServerFilter, ServerHistory } from '../contracts/fleet.js'
+import { type LeaderLink, leadsPath } from '../contracts/elector.js'
 import type { FleetActivity } from '../contracts/observer.js'
 import type { ResolvedOptions } from '../contracts/options.js'
 import type { Allocation } from '../contracts/sessions.js'
@@ -29,11 +30,15 @@ export interface FacadeDependencies {
   readonly store: Store
   readonly resolved: ResolvedOptions
   readonly agentAddress: string | undefined
+  readonly link: LeaderLink | undefined
+  /** Gives up the lead for good. */
+  readonly handOver: () => Promise<void>
   /** The steps of `close`, in order. If one fails, the remaining steps still run. */
   readonly cleanUp: readonly (() => Promise<void>)[]
 }
 
-export function facade({ term, backend, store, resolved, agentAddress, cleanUp }: FacadeDependencies): Fleet {
+export function facade(deps: FacadeDependencies): Fleet {
+  const { term, backend, store, resolved, agentAddress, link, handOver, cleanUp } = deps
   const { apiGroup, limits } = resolved
   const { emitter, observers } = term
   const view = new ResourceView(term, apiGroup)
@@ -42,6 +47,7 @@ export function facade({ term, backend, store, resolved, agentAddress, cleanUp }
     notReadyReason: () => term.notReadyReason(),
     cannotLeadReason: () => term.cannotLeadReason(),
     leads: () => term.leads(),
+    askLeader: link && ((signal) => askLeader(term, link, signal)),
   })
   const audit = new Audit({ isEnabled: resolved.audit, clock: resolved.clock, emitter })
   const timedAllocate = (request: AllocationRequest, options: AllocateOptions) => {
@@ -59,6 +65,7 @@ export function facade({ term, backend, store, resolved, agentAddress, cleanUp }
       log: emitter.logged(),
       maxWaitMs: limits.maxWaitMs,
       cannotLeadReason: () => term.cannotLeadReason(),
+      ...{ link, handOver },
     }),
     agentAddress,
     builds: buildCalls(term, view, audit),
@@ -140,6 +147,17 @@ function allocated(term: LeaderTerm, request: unknown, allocation?: Allocation):
   const entry = term.leads() ? term.engine().inventory.serverBySession(sessionID) : undefined
   if (entry) return { build: entry.build.ref, server: entry.ref, sessionID }
   return allocation && { sessionID }
+}
+
+/** Rejects if the leader cannot be reached, or if this host is closing and should get no more calls. */
+async function askLeader(term: LeaderTerm, link: LeaderLink, signal: AbortSignal): Promise<void> {
+  if (term.isClosed) throw new FleetError('closed', 'the fleet is closed on this host')
+  const address = link.leader()
+  if (address === undefined) throw new FleetError('not-leader', 'no host leads the fleet now')
+  const sent = await link.send(address, { method: 'GET', path: leadsPath, headers: {}, body: undefined }, signal)
+  if ('failure' in sent) throw sent.error
+  for await (const _ of sent.response.text);
+  if (sent.response.status !== 204) throw new FleetError('not-leader', 'it does not lead the fleet now')
 }
 
 async function backUp(store: Store, directory: unknown): Promise<void> {

@@ -19,6 +19,8 @@ export interface HealthDependencies {
   /** Why this host cannot allocate now, or undefined if it can. */
   readonly notReadyReason: () => string | undefined
   readonly leads: () => boolean
+  /** Resolves if the leader carries out calls that this host forwards. Absent if it forwards none. */
+  readonly askLeader?: ((signal: AbortSignal) => Promise<unknown>) | undefined
   /** Why this host has not been able to lead for a minute, or undefined if it can. */
   readonly cannotLeadReason: () => string | undefined
 }
@@ -27,6 +29,7 @@ export class HealthCheck {
   readonly #deps: HealthDependencies
   readonly #store: CachedProbe
   readonly #backend: CachedProbe
+  readonly #leader: CachedProbe | undefined
 
   constructor(deps: HealthDependencies) {
     const { store, backend } = deps
@@ -37,12 +40,13 @@ export class HealthCheck {
     this.#backend = new CachedProbe(deps, `the ${backend.name} backend`, (signal) =>
       backend.probe ? backend.probe({ signal }) : backend.list({ signal }),
     )
+    this.#leader = deps.askLeader && new CachedProbe(deps, 'the host that leads', deps.askLeader)
   }
 
   async run(): Promise<FleetHealth> {
     const [storeProblem, backendProblem] = await Promise.all([this.#store.run(), this.#backend.run()])
     const { backend } = this.#deps
-    const problems = [this.#deps.notReadyReason(), storeProblem, backendProblem].filter(
+    const problems = [await this.#notReadyReason(), storeProblem, backendProblem].filter(
       (problem) => problem !== undefined,
     )
     return {
@@ -55,9 +59,16 @@ export class HealthCheck {
       ...(backend.isolation && { isolation: backend.isolation }),
     }
   }
+
+  /** A host that does not lead is ready if it reaches the one that does. */
+  async #notReadyReason(): Promise<string | undefined> {
+    const { leads, notReadyReason } = this.#deps
+    const reason = notReadyReason()
+    return reason === undefined || leads() || !this.#leader ? reason : this.#leader.run()
+  }
 }
 
-/** Probes the store or the backend. Reuses a result for `cacheMs`, and logs a problem only when it is new. */
+/** Probes the store, the backend or the leader. Reuses a result for `cacheMs`, and logs a problem only when it is new. */
 class CachedProbe {
   readonly #deps: Pick<HealthDependencies, 'clock' | 'logger'>
   readonly #what: string

@@ -3,6 +3,7 @@
  * doubles, do not have it. The ESM and CommonJS copies of this file share the key.
  */
 import type { FleetEmitter, LoggedEvents } from '../contracts/events.js'
+import type { LeaderLink } from '../contracts/elector.js'
 
 export interface FleetInternals {
   /** Lets a component outside the fleet, such as a webhook, emit an event through the fleet. */
@@ -12,6 +13,10 @@ export interface FleetInternals {
   readonly maxWaitMs: number
   /** Why this host has not been able to lead for a minute, or undefined if it can. */
   readonly cannotLeadReason?: () => string | undefined
+  /** Absent if calls are not forwarded to the leader. */
+  readonly link?: LeaderLink | undefined
+  /** Gives up the lead for good, but keeps the link, so that calls can still be forwarded. Does not close the fleet. */
+  readonly handOver?: () => Promise<void>
   /** Handles an HTTP request with these headers in its trace. Absent if the fleet is not traced. */
   readonly inRequest?: <T>(header: (name: string) => string | undefined, handle: () => T) => T
 }

@@ -63,11 +63,13 @@ export class LeaderTerm {
       this.#resolveBegun = resolve
       this.#rejectBegun = reject
     })
-    this.#resign = elector.run({
+    const listener = {
       elected: () => this.#elected(),
-      lost: (leader) => this.#lost(leader),
-      blocked: (cause) => this.#obstacle.set(cause),
-    })
+      lost: (leader?: string) => this.#lost(leader),
+      blocked: (cause: string | undefined) => this.#obstacle.set(cause),
+    }
+    const { forwarding } = deps.resolved
+    this.#resign = elector.run(listener, forwarding && { address: forwarding.address })
   }
 
   /** Returns the engine while this host leads; otherwise throws `closed` or `not-leader`. */
@@ -97,6 +99,10 @@ export class LeaderTerm {
 
   leads(): boolean {
     return this.#isElected && this.#engine !== undefined && !this.#isClosed
+  }
+
+  get isClosed(): boolean {
+    return this.#isClosed
   }
 
   /** Why this host has not been able to lead for a minute, or undefined if it can. */

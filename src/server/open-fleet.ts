@@ -45,6 +45,7 @@ async function openAt(config: Config, log: ServerLog, previousPort: number | und
       apiGroup: config.apiGroup,
       audit: config.audit,
       acceptStoreLoss: config.acceptStoreLoss,
+      ...(config.forwarding && { forwarding: { address: config.forwarding.address } }),
       agent: {
         port,
         ...(config.agentHost !== undefined && { host: config.agentHost }),
@@ -138,6 +139,7 @@ function inVariables(message: string): string {
     ['management: { host }', 'HOST'],
     ['health: { port }', 'HEALTH_PORT'],
     ['health: { host }', 'HEALTH_HOST'],
+    ['forwarding: { port }', 'FORWARDING_PORT'],
     ['allocation.tls', 'TLS_CERT, TLS_KEY, TLS_CLIENT_CA'],
     ['management.tls', 'TLS_CERT, TLS_KEY, TLS_CLIENT_CA'],
     ['agent: { port }', 'AGENT_PORT'],

@@ -4,8 +4,8 @@
  */
 import { limitsHere } from '../../adapters/process/index.js'
 import { dashboardPage } from '../dashboard/index.js'
-import { perClientRateLimit, serve, webhook } from '../http/index.js'
-import { type Fleet, FleetError } from '../index.js'
+import { perClientRateLimit, serve, type Served, webhook } from '../http/index.js'
+import { type Fleet, FleetError, systemClock } from '../index.js'
 import { type FleetMetrics, fleetMetrics } from '../metrics/index.js'
 import { isLoopback } from '../platform/own-address.js'
 import { logEvents } from './event-logging.js'
@@ -58,6 +58,7 @@ async function run(config: Config, env: Environment, log: ServerLog): Promise<nu
       allocation: { ...listener, port: config.allocationPort },
       management: { ...listener, port: config.managementPort },
       ...(config.health && { health: config.health }),
+      ...(config.forwarding && { forwarding: { host: everywhere(config.forwarding), port: config.forwarding.port } }),
       ...metricsOf(fleet, log),
       dashboard: dashboardPage(),
       allowedHosts: config.allowedHosts,
@@ -79,6 +80,7 @@ async function run(config: Config, env: Environment, log: ServerLog): Promise<nu
         await sampling
       },
       close: async () => {
+        if (config.forwarding) await leave(served)
         await served.close()
         await hook?.close()
         await fleet.close()
@@ -113,6 +115,21 @@ async function run(config: Config, env: Environment, log: ServerLog): Promise<nu
   } finally {
     await fleet.close()
   }
+}
+
+/** How long a Service may take to leave out a host that shuts down. */
+const leavingMs = 3_000
+
+/** The next leader answers the calls that still arrive here. */
+async function leave(served: Served): Promise<void> {
+  const left = new Promise<void>((resolve) => systemClock.after(leavingMs, resolve))
+  await served.handOver()
+  await left
+}
+
+/** Every address of this machine: only servers of the fleet are admitted. */
+function everywhere({ address }: NonNullable<Config['forwarding']>): string {
+  return address.startsWith('[') ? '::' : '0.0.0.0'
 }
 
 /** The package for metrics is optional, and a server without them is of use all the same. */

@@ -1,4 +1,5 @@
 /** Reads the configuration from the environment variables in variables.ts. Pure. */
+import { isIPv6 } from 'node:net'
 import { resolve } from 'node:path'
 import type { PortRange } from '../index.js'
 import type { BearerToken, Compat, Role, SessionIDs, TlsOptions } from '../http/index.js'
@@ -40,6 +41,8 @@ export interface Config {
   readonly allocationPort: number
   readonly managementPort: number
   readonly health: { readonly host: string; readonly port: number } | undefined
+  /** `address`: with the port. */
+  readonly forwarding: { readonly address: string; readonly port: number } | undefined
   readonly agentPort: number
   readonly agentHost: string | undefined
   readonly agentAddress: string | undefined
@@ -109,6 +112,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>, cw
     allocationPort: port('ALLOCATION_PORT'),
     managementPort: port('MANAGEMENT_PORT'),
     health: readHealth(host, variable),
+    forwarding: readForwarding(text('BACKEND'), port('FORWARDING_PORT'), variable),
     agentPort: port('AGENT_PORT'),
     agentHost: agentHost === undefined ? undefined : readHost('AGENT_HOST', agentHost),
     agentAddress: agentAddress === undefined ? undefined : readHostAndPort('AGENT_ADDRESS', agentAddress),
@@ -191,6 +195,15 @@ function readHealth(fallback: string, variable: VariableReader): Config['health'
   }
   if (host !== undefined) throw new UsageError('HEALTH_HOST is the address of HEALTH_PORT: set both')
   return undefined
+}
+
+function readForwarding(backend: string, port: number, variable: VariableReader): Config['forwarding'] {
+  const given = variable('FORWARDING_ADDRESS')
+  if (given === undefined || backend !== 'kubernetes') return undefined
+  if (port === 0) throw new UsageError('FORWARDING_PORT must not be 0, since the other servers have to know it')
+  // A pod's own address has no brackets.
+  const address = isIPv6(given) ? `[${given}]` : readHostAndPort('FORWARDING_ADDRESS', given)
+  return { address: /:\d+$/.test(address) ? address : `${address}:${port}`, port }
 }
 
 function readTls(variable: VariableReader): TlsOptions | undefined {

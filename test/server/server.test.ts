@@ -30,6 +30,7 @@ describe('the settings of the bundled server', () => {
       allocationPort: 5000,
       managementPort: 5001,
       health: undefined,
+      forwarding: undefined,
       agentPort: 56001,
       agentHost: undefined,
       agentAddress: undefined,
@@ -68,6 +69,8 @@ describe('the settings of the bundled server', () => {
       MANAGEMENT_PORT: '65535',
       HEALTH_PORT: '8080',
       HEALTH_HOST: '10.0.0.9',
+      FORWARDING_ADDRESS: '10.0.0.4',
+      FORWARDING_PORT: '7002',
       AGENT_PORT: '7000',
       AGENT_HOST: '::',
       AGENT_ADDRESS: '10.0.0.4:7001',
@@ -117,6 +120,7 @@ describe('the settings of the bundled server', () => {
       allocationPort: 0,
       managementPort: 65_535,
       health: { host: '10.0.0.9', port: 8_080 },
+      forwarding: undefined,
       agentPort: 7000,
       agentHost: '::',
       agentAddress: '10.0.0.4:7001',
@@ -168,6 +172,7 @@ describe('the settings of the bundled server', () => {
     ['MANAGEMENT_PORT', '5001.5', 'must be a port from 0 to 65535, but is "5001.5"'],
     ['HEALTH_PORT', '80800', 'must be a port from 0 to 65535, but is "80800"'],
     ['HEALTH_HOST', '10.0.0.9', 'is the address of HEALTH_PORT: set both'],
+    ['FORWARDING_PORT', 'auto', 'must be a port from 0 to 65535, but is "auto"'],
     ['AGENT_PORT', 'auto', 'must be a port from 0 to 65535, but is "auto"'],
     ['AGENT_HOST', 'a b', 'must be an IP address or a host name, but is "a b"'],
     ['AGENT_ADDRESS', 'http://10.0.0.4', 'must be a host or host:port, without http://, but is "http://10.0.0.4"'],
@@ -209,6 +214,16 @@ describe('the settings of the bundled server', () => {
     ['LOG_LEVEL', 'verbose', 'must be debug, info, warn, error or silent, but is "verbose"'],
   ])('reject %s=%j', (name, value, problem) => {
     expect(() => read({ [name]: value })).toThrow(new UsageError(`${name} ${problem}`))
+  })
+
+  it.each([
+    ['10.0.0.4', '10.0.0.4:5002'],
+    ['fd00::4', '[fd00::4]:5002'],
+    ['[fd00::4]:7002', '[fd00::4]:7002'],
+    ['host-1.example.com:7002', 'host-1.example.com:7002'],
+  ])('read FORWARDING_ADDRESS=%s', (given, address) => {
+    const { forwarding } = read({ BACKEND: 'kubernetes', FORWARDING_ADDRESS: given })
+    expect(forwarding).toEqual({ address, port: 5_002 })
   })
 
   it.each(['0.0.0.0', '::', '192.0.2.7', 'fleet.example.com'])('reject HOST=%s without authentication', (HOST) => {
@@ -253,6 +268,7 @@ describe('the settings of the bundled server', () => {
     [{ WEBHOOK_URL: 'hooks.a/secret', WEBHOOK_SECRET: '0123456789abcdef' }, 'WEBHOOK_URL must be a URL'],
     [{ ISOLATION: 'chroot' }, 'ISOLATION must be none, user, bubblewrap or systemd'],
     [{ ISOLATION: 'user', BACKEND: 'docker' }, 'ISOLATION, RUN_AS and READ_ONLY_PATHS apply only to BACKEND=process'],
+    [{ FORWARDING_ADDRESS: '10.0.0.4', FORWARDING_PORT: '0', BACKEND: 'kubernetes' }, 'FORWARDING_PORT must not be 0'],
     [{ RUN_AS: 'a:b:c' }, 'RUN_AS must be user or user:group'],
     [{ TLS_CERT: 'a' }, 'TLS_CERT and TLS_KEY must be set together'],
     [{ TLS_CLIENT_CA: 'a' }, 'TLS_CLIENT_CA requires both'],

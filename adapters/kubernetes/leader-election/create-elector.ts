@@ -29,7 +29,7 @@ export interface CreateElectorInput {
   readonly obstacle: () => string | undefined
 }
 
-export function createElector(input: CreateElectorInput): Elector {
+export function createElector(input: CreateElectorInput): Required<Elector> {
   const { api, clock, logger, fence, scope, namespace, leaseMs, label, hasRun, obstacle } = input
   const identity = input.identity ?? `${hostname()}-${Buffer.from(clock.randomBytes(4)).toString('hex')}`
   const name = leaseName(scope)

@@ -3,7 +3,7 @@
  * serve them. Until a new leader's pod is labelled, new connections are refused.
  */
 import type { Clock } from '../../../src/contracts/clock.js'
-import type { ElectionListener, Elector } from '../../../src/contracts/elector.js'
+import type { Candidacy, ElectionListener, Elector } from '../../../src/contracts/elector.js'
 import type { Logger } from '../../../src/contracts/logger.js'
 import { pauseMs } from '../../../src/rules/lifecycle/backoff.js'
 import type { KubernetesApi } from '../client/api.js'
@@ -29,21 +29,23 @@ const rewriteMs = 30_000
 const removalTimeoutMs = 2_000
 
 /** Wraps an elector so that this host's pod is labelled while it leads. */
-export function withLeaderLabel(elector: LeaseElector, deps: LeaderLabelDependencies): Elector {
+export function withLeaderLabel(elector: LeaseElector, deps: LeaderLabelDependencies): Required<Elector> {
   return Object.freeze({
-    run(listener: ElectionListener) {
+    follow: (changed: (address: string | undefined) => void) => elector.follow(changed),
+    run(listener: ElectionListener, candidacy?: Candidacy) {
       const label = new LeaderLabel(elector.lease, deps)
-      const resign = elector.run({
+      const labelling = {
         elected() {
           label.set(true)
           listener.elected()
         },
-        lost(leader) {
+        lost(leader?: string) {
           label.set(false)
           listener.lost(leader)
         },
-        blocked: (cause) => listener.blocked?.(cause),
-      })
+        blocked: (cause: string | undefined) => listener.blocked?.(cause),
+      }
+      const resign = elector.run(labelling, candidacy)
       return async () => {
         label.stop()
         await resign()

@@ -79,6 +79,17 @@ export function scopeAnnotation({ group, namespaces }: Scope): Readonly<Record<s
   return { [annotationKey(group)]: namespaces?.toSorted().join(',') ?? allNamespaces }
 }
 
+/** The annotation by which the leader tells the other hosts where it receives the calls that they forward. */
+export function addressAnnotation({ group }: Scope, address: string): Readonly<Record<string, string>> {
+  return { [addressKey(group)]: address }
+}
+
+/** The leader's address. Undefined if the Lease is not held or its holder has none. */
+export function addressIn(lease: KubeObject, { group }: Scope): string | undefined {
+  const holder = textAt(fieldsAt(lease, 'spec'), 'holderIdentity') ?? ''
+  return holder === '' ? undefined : lease.metadata.annotations?.[addressKey(group)]
+}
+
 /**
  * The scope of the fleet that uses this Lease, or undefined if the Lease does not belong to a fleet in this group. Leases
  * written by older versions lack the annotation; their name shows only whether they cover all namespaces.
@@ -101,6 +112,10 @@ export function overlaps(own: Scope, other: Scope | 'unknown'): boolean {
 }
 
 const allNamespaces = '*'
+
+function addressKey(group: string): string {
+  return `${group}/address`
+}
 
 function annotationKey(group: string): string {
   return `${group}/namespaces`

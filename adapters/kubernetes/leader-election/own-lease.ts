@@ -5,7 +5,7 @@ import type { Logger } from '../../../src/contracts/logger.js'
 import { isObject } from '../../../src/rules/validation/problem.js'
 import type { KubernetesApi } from '../client/api.js'
 import { type KubeObject, leases, pathOf, revisionOf, typeMetaOf } from '../client/kube-objects.js'
-import { type ObservedLease, releasedSeconds, type Scope, scopeAnnotation } from './lease.js'
+import { addressAnnotation, type ObservedLease, releasedSeconds, type Scope, scopeAnnotation } from './lease.js'
 
 export interface OwnLeaseDependencies {
   readonly api: KubernetesApi
@@ -23,6 +23,8 @@ export interface OwnLeaseDependencies {
   readonly leaseMs: number
   /** Default: no other fleet can overlap with this one. */
   readonly scope?: Scope
+  /** Where this host receives forwarded calls while it leads. */
+  readonly address?: string | undefined
 }
 
 export class OwnLease {
@@ -155,17 +157,22 @@ export class OwnLease {
     const spec = isObject(lease['spec']) ? lease['spec'] : {}
     if (spec['holderIdentity'] !== identity) return
     const released = { ...spec, holderIdentity: '', leaseDurationSeconds: releasedSeconds }
-    const body = this.#object(revisionOf(lease), released)
+    const body = this.#object(revisionOf(lease), released, false)
     const path = pathOf(leases, { namespace, name })
     const what = `release lease ${namespace}/${name}`
     await api.object({ what, method: 'PUT', path, body, ...callFlags, timeoutMs: this.readTimeoutMs })
   }
 
-  #object(resourceVersion: string | undefined, spec: object): object {
-    const { namespace, name, scope } = this.#deps
+  #object(resourceVersion: string | undefined, spec: object, isHeld = true): object {
+    const { namespace, name, scope, address } = this.#deps
     const metadata = {
       ...{ namespace, name, ...(resourceVersion !== undefined && { resourceVersion }) },
-      ...(scope && { annotations: scopeAnnotation(scope) }),
+      ...(scope && {
+        annotations: {
+          ...scopeAnnotation(scope),
+          ...(isHeld && address !== undefined && addressAnnotation(scope, address)),
+        },
+      }),
     }
     return { ...typeMetaOf(leases), metadata, spec }
   }

@@ -7,6 +7,7 @@ import type { Clock } from '../../../src/contracts/clock.js'
 import { FleetError, throwIfAborted } from '../../../src/contracts/errors.js'
 import type { Logger } from '../../../src/contracts/logger.js'
 import type { Store, StoreListener } from '../../../src/contracts/store.js'
+import { deriveKey } from '../../../src/platform/shared-key.js'
 import type { Ref } from '../../../src/rules/model/resources.js'
 import type { KubernetesApi } from '../client/api.js'
 import type { OwnerReference } from '../client/kube-objects.js'
@@ -93,6 +94,12 @@ export class KubernetesStore implements Store {
    */
   ownerOfServer(ref: Ref, uid?: string): OwnerReference | undefined {
     return this.servers.owner(ref, uid)
+  }
+
+  /** Undefined while this host does not know the fleet's key. The key itself seals tokens only. */
+  deriveKey(purpose: string): Uint8Array | undefined {
+    const { key } = this.#key
+    return key && deriveKey(key, purpose)
   }
 
   watch(listener: StoreListener): () => void {

@@ -2,8 +2,12 @@
 import type { Caller, CallerKind } from '../../contracts/audit.js'
 import type { Exchange } from '../core/exchange.js'
 
-/** The identity that `authorize` returned, else the client certificate. The address is that of the connection's peer. */
+/**
+ * The identity that `authorize` returned, else the client certificate. The address is that of the connection's peer. Of a forwarded
+ * request, what the host that received it has found out.
+ */
 export function callerOf(exchange: Exchange): Caller {
+  if (exchange.forwardedCaller !== undefined) return exchange.forwardedCaller
   const { identity, remoteAddress: address } = exchange
   if (identity !== undefined) return caller(identity.kind ?? 'host', identity.caller, address)
   const certificate = exchange.clientCertificate()

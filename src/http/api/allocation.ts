@@ -26,6 +26,7 @@ import { json } from '../core/http-response.js'
 import { readJson } from '../core/read-json.js'
 import { defaultMaxBodyBytes } from '../core/request-body.js'
 import { createRoutes, type Routes } from '../core/routes.js'
+import { forwarding } from '../forwarding/forward.js'
 import type { DescriptionOptions } from '../openapi/operation-docs.js'
 import { type AnsweredAllocation, type Compat, dialectOf } from './compat.js'
 import { readFlag } from './parameters.js'
@@ -84,7 +85,7 @@ export function allocationGroup(
   const dialect = dialectOf(options.compat)
   const needsGuid = sessionIDsOf(options) === 'guid'
   const answer = (allocation: AnsweredAllocation) => json(200, dialect.allocation(allocation))
-  const inRequest = internalsOf(fleet)?.inRequest
+  const { inRequest, link } = internalsOf(fleet) ?? {}
 
   const allocate = async (exchange: Exchange) => {
     const waitMs = readWaitMs(exchange.query('wait'), maxWaitMs)
@@ -102,6 +103,7 @@ export function allocationGroup(
     paths: { '/api/v1/allocate': { POST: operation('allocate', inRequest ? traced(inRequest, allocate) : allocate) } },
     errorResponse: (error) => errorResponse(error, allocationStatuses, options.compat !== undefined),
     guard: allocationGuard,
+    forward: link && forwarding({ link, closing, maxBodyBytes }),
   }
 }
 

@@ -4,6 +4,7 @@ import { FleetError } from '../../contracts/errors.js'
 import type { Builds, Details, Fleet, ServerFilter, Servers } from '../../contracts/fleet.js'
 import { aNumber, anObject, aString, checkOptions, type OptionTypes, strings } from '../../contracts/option-checks.js'
 import type { Sessions } from '../../contracts/sessions.js'
+import { internalsOf } from '../../fleet/internals.js'
 import type { Ref } from '../../rules/model/resources.js'
 import { callerOf } from '../access/caller.js'
 import { corsOf, type CorsOptions } from '../access/cors.js'
@@ -16,6 +17,7 @@ import { jsonInSlices } from '../core/json-slices.js'
 import { readJson } from '../core/read-json.js'
 import { defaultMaxBodyBytes } from '../core/request-body.js'
 import { createRoutes, type Routes } from '../core/routes.js'
+import { forwarding } from '../forwarding/forward.js'
 import { applyBuild, type ChangeableBuilds, updateBuild } from './build-changes.js'
 import { type Compat, type Dialect, dialectOf } from './compat.js'
 import { drainPaths } from './drains.js'
@@ -77,6 +79,7 @@ export function managementRoutes(fleet: ManagedFleet, options: ManagementOptions
 
 export function managementGroup(fleet: ManagedFleet, options: ManagementOptions, closing: AbortSignal): RouteGroup {
   const { builds, servers, details, events } = fleet
+  const link = internalsOf(fleet)?.link
   const maxBytes = options.maxBodyBytes ?? defaultMaxBodyBytes
   const dialect = dialectOf(options.compat)
   const build = '/api/v1/gameserverbuilds/:namespace/:name'
@@ -150,6 +153,7 @@ export function managementGroup(fleet: ManagedFleet, options: ManagementOptions,
     },
     errorResponse: (error) => errorResponse(error, managementStatuses, options.compat !== undefined),
     guard: guard(options),
+    forward: link && forwarding({ link, closing, maxBodyBytes: maxBytes }),
   }
 }
 

@@ -1,5 +1,5 @@
 /** A request as handlers see it. `NodeExchange` reads it from `node:http`, `WebExchange` from a web-standard Request. */
-import type { CallerKind } from '../../contracts/audit.js'
+import type { Caller, CallerKind } from '../../contracts/audit.js'
 import type { HttpResponse } from './http-response.js'
 
 /** The part of a request that the host app's hooks can see: everything except the body. */
@@ -42,6 +42,10 @@ export interface Exchange extends ApiRequest {
   readonly sentPath: string | undefined
   /** Set by the guard if the `authorize` hook has named the caller. */
   identity: Identity | undefined
+  /** Set on a request that another host has forwarded: who sent it to that host. */
+  forwardedCaller: Caller | undefined
+  /** The query as sent, without the question mark. */
+  readonly search: string
   /** Reads the body; call it once. Rejects with an HttpError 413 if it is longer than `maxBytes`. */
   body(maxBytes: number): Promise<Uint8Array>
   /** Aborts when the client disconnects. */

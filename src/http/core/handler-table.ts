@@ -35,6 +35,8 @@ export interface RouteGroup {
   readonly paths: Readonly<Record<string, Endpoints>>
   readonly errorResponse: (error: unknown) => HttpResponse
   readonly guard: Guard
+  /** Wraps the handlers of operations that only the leader can carry out. Absent if this host carries out all of them itself. */
+  readonly forward?: ((operation: Operation, handle: Handler) => Handler) | undefined
 }
 
 export interface HandlerTableOptions extends DescriptionOptions {
@@ -47,7 +49,7 @@ export function handlerTable(
 ): ReadonlyMap<string, Handler> {
   const table = new Map<string, Handler>()
   const add = (path: string, endpoints: Endpoints, group: RouteGroup) => {
-    const handle = withErrorResponses(byMethod(endpoints, group.guard), group)
+    const handle = withErrorResponses(byMethod(endpoints, group), group)
     table.set(path, cors === undefined ? handle : crossOrigin(cors, Object.keys(endpoints), handle))
   }
   for (const group of groups) for (const [path, endpoints] of Object.entries(group.paths)) add(path, endpoints, group)
@@ -83,12 +85,15 @@ function withErrorResponses(handle: Handler, { guard: { inFlight }, errorRespons
   }
 }
 
-function byMethod(endpoints: Endpoints, guard: Guard): Handler {
+function byMethod(endpoints: Endpoints, { guard, forward }: RouteGroup): Handler {
   const allowed = Object.keys(endpoints).flatMap((method) => (method === 'GET' ? ['GET', 'HEAD'] : [method]))
   const allow = { Allow: [...allowed, 'OPTIONS'].join(', ') }
   const handlers = new Map<string, Handler>()
   for (const [method, { operation, handle }] of Object.entries(endpoints)) {
-    handlers.set(method, operation === undefined ? handle : guard.before(operation, handle))
+    handlers.set(
+      method,
+      operation === undefined ? handle : guard.before(operation, forward?.(operation, handle) ?? handle),
+    )
   }
   const get = handlers.get('GET')
   if (get) handlers.set('HEAD', get)

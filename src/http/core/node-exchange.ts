@@ -2,6 +2,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import { TLSSocket } from 'node:tls'
+import type { Caller } from '../../contracts/audit.js'
 import { discardRest } from '../../platform/http-server.js'
 import { onConnectionClose } from './connection-close.js'
 import type { ClientCertificate, Exchange, Handler, Identity } from './exchange.js'
@@ -58,12 +59,13 @@ export function pathOf({ url = '' }: Pick<IncomingMessage, 'url'>): string {
 
 export class NodeExchange implements Exchange {
   identity: Identity | undefined
+  forwardedCaller: Caller | undefined
   readonly method: string
   readonly path: string
+  readonly search: string
   readonly #request: IncomingMessage
   readonly #response: ServerResponse
   readonly #route: Match<Handler>
-  readonly #query: string
 
   constructor(request: IncomingMessage, response: ServerResponse, route: Match<Handler>, path: string, query: string) {
     this.method = request.method ?? 'GET'
@@ -71,7 +73,7 @@ export class NodeExchange implements Exchange {
     this.#request = request
     this.#response = response
     this.#route = route
-    this.#query = query
+    this.search = query
   }
 
   /** Express and its kin keep the whole URL in `originalUrl` when they remove the prefix. */
@@ -89,7 +91,7 @@ export class NodeExchange implements Exchange {
   }
 
   query(name: string): string | undefined {
-    return this.#query === '' ? undefined : (new URLSearchParams(this.#query).get(name) ?? undefined)
+    return this.search === '' ? undefined : (new URLSearchParams(this.search).get(name) ?? undefined)
   }
 
   param(name: string): string {

@@ -1,5 +1,6 @@
 /** A request as a web-standard Request, and the routes as a `fetch` function. */
 import { Socket } from 'node:net'
+import type { Caller } from '../../contracts/audit.js'
 import { isObject } from '../../rules/validation/problem.js'
 import type { ClientCertificate, Exchange, Handler, Identity } from './exchange.js'
 import { type HttpResponse, jsonType, notFound } from './http-response.js'
@@ -24,6 +25,7 @@ export function fetchHandler(
 
 class WebExchange implements Exchange {
   identity: Identity | undefined
+  forwardedCaller: Caller | undefined
   readonly method: string
   readonly path: string
   /** Frameworks remove the prefix before they pass a Request on. */
@@ -40,6 +42,10 @@ class WebExchange implements Exchange {
     this.#url = url
     this.#params = params
     this.#socket = socket
+  }
+
+  get search(): string {
+    return this.#url.search.slice(1)
   }
 
   get remoteAddress(): string | undefined {

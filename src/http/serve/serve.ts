@@ -1,5 +1,4 @@
 /** Serves the allocation API and the management API, each on its own port. */
-import { Server as TlsServer } from 'node:https'
 import { FleetError } from '../../contracts/errors.js'
 import type { Fleet } from '../../contracts/fleet.js'
 import type { Logger } from '../../contracts/logger.js'
@@ -18,9 +17,8 @@ import {
   withMethods,
 } from '../../contracts/option-checks.js'
 import { internalsOf } from '../../fleet/internals.js'
-import { closeServer, httpServer, listen, type Listening } from '../../platform/http-server.js'
 import { isLoopback } from '../../platform/own-address.js'
-import { openTlsFiles, type TlsOptions } from '../../platform/tls-files.js'
+import type { TlsOptions } from '../../platform/tls-files.js'
 import { allowedHosts } from '../access/allowed-hosts.js'
 import { corsOf, type CorsOptions } from '../access/cors.js'
 import type { Authorize, GuardOptions, RateLimit } from '../access/guard.js'
@@ -29,24 +27,18 @@ import type { Compat } from '../api/compat.js'
 import type { EventStreamOptions } from '../api/event-stream.js'
 import { managementGroup } from '../api/management.js'
 import { type MetricsSource, metricsType, observationGroup } from '../api/observation.js'
+import { forwardedGroups } from '../forwarding/forwarded-routes.js'
 import { createRoutes, type Routes } from '../core/routes.js'
 import type { DashboardPage } from './dashboard-page.js'
 import { resolveServeLimits, type ServeLimits } from './limits.js'
+import { defaultHost, type Listener, type ListenerOptions, openListener } from './listener.js'
+
+export type { ListenerOptions } from './listener.js'
 
 export const defaultAllocationPort = 5_000
 export const defaultManagementPort = 5_001
-const defaultHost = '127.0.0.1'
 
-export interface ListenerOptions {
-  /** Default `127.0.0.1`, because callers are not authenticated unless `authorize` or `tls` is set. */
-  readonly host?: string
-  /** 0 picks a free port. */
-  readonly port?: number
-  /** Default: plain HTTP. */
-  readonly tls?: TlsOptions
-}
-
-export interface HealthListenerOptions {
+export interface PortOptions {
   /** Default `127.0.0.1`. */
   readonly host?: string
   /** 0 picks a free port. */
@@ -70,7 +62,13 @@ export interface ServeOptions extends CorsOptions {
    * A listener of its own for `/healthz`, `/readyz` and `/metrics`, in plain HTTP and without authorization, for probes and
    * scrapers that have neither token nor certificate. The management API serves them too. Default: no such listener.
    */
-  readonly health?: HealthListenerOptions
+  readonly health?: PortOptions
+  /**
+   * The listener for calls that the fleet's other hosts forward. It admits nobody else: both sides prove that they have the fleet's
+   * shared key, and the connection is encrypted. Needs the option `forwarding` of `createFleet`, which says at which address the other
+   * hosts reach it. Default: no such listener.
+   */
+  readonly forwarding?: PortOptions
   /** Called before every operation, but not on the health listener. Default: allows every caller. */
   readonly authorize?: Authorize
   /** Called before every operation. Default: no limit. */
@@ -108,8 +106,15 @@ export interface Served {
   readonly managementUrl: string
   /** `http://127.0.0.1:8080`. Undefined without the option `health`. */
   readonly healthUrl: string | undefined
+  /** `https://127.0.0.1:5002`. Undefined without the option `forwarding`. */
+  readonly forwardingUrl: string | undefined
   /** `host:port` at which game servers reach the fleet's agent. Undefined if the fleet runs no agent. */
   readonly agentAddress: string | undefined
+  /**
+   * Gives up the lead for good, if this host has it. With forwarding, calls are then answered by the next leader until `close`, so that a
+   * load balancer has time to leave this host out; without, they are refused.
+   */
+  handOver(): Promise<void>
   /**
    * Stops accepting connections and answers callers that wait for a server with 503. Other requests in flight may finish;
    * those that take longer than 5 s are disconnected. Does not close the fleet, which belongs to the caller.
@@ -125,7 +130,8 @@ export async function serve(options: ServeOptions): Promise<Served> {
   checkServeOptions(options)
   const { fleet } = options
   const logger = loggerOf(options.logger)
-  const limits = resolveServeLimits(options.limits, internalsOf(fleet)?.maxWaitMs)
+  const { link, handOver, maxWaitMs } = internalsOf(fleet) ?? {}
+  const limits = resolveServeLimits(options.limits, maxWaitMs)
   const listeners: Listener[] = []
   const close = () => Promise.all(listeners.map((listener) => listener.close()))
   const open = async (option: ListenerName, routes: Routes, defaultPort: number) => {
@@ -135,6 +141,7 @@ export async function serve(options: ServeOptions): Promise<Served> {
       option,
       defaultPort,
       listener: options[option] ?? {},
+      ...(option === 'forwarding' && link && { sharedKey: () => link.key() }),
     })
     listeners.push(listener)
     return listener.url
@@ -142,11 +149,17 @@ export async function serve(options: ServeOptions): Promise<Served> {
   try {
     const allocationUrl = await open('allocation', allocationOnly(options, limits), defaultAllocationPort)
     const managementUrl = await open('management', managementOnly(options, limits), defaultManagementPort)
+    const peers = options.forwarding
+    const forwardingUrl = peers && (await open('forwarding', forwardedOnly(options, limits), peers.port))
     const healthUrl = options.health && (await open('health', healthOnly(options), options.health.port))
     let closed: Promise<unknown> | undefined
     return {
-      ...{ allocationUrl, managementUrl, healthUrl },
+      ...{ allocationUrl, managementUrl, healthUrl, forwardingUrl },
       agentAddress: fleet.agentAddress,
+      async handOver() {
+        for (const listener of listeners) listener.leave()
+        await handOver?.()
+      },
       async close() {
         closed ??= close()
         await closed
@@ -163,6 +176,7 @@ const optionTypes: OptionTypes<ServeOptions> = {
   allocation: anObject,
   management: anObject,
   health: anObject,
+  forwarding: anObject,
   insecure: aBoolean,
   allowedHosts: strings,
   allowedOrigins: strings,
@@ -177,12 +191,16 @@ const optionTypes: OptionTypes<ServeOptions> = {
   logger: aLogger,
 }
 const listenerTypes: OptionTypes<ListenerOptions> = { host: aString, port: aNumber, tls: anObject }
-const healthTypes: OptionTypes<HealthListenerOptions> = { host: aString, port: required(aNumber) }
+const portTypes: OptionTypes<PortOptions> = { host: aString, port: required(aNumber) }
 
 function checkServeOptions(options: ServeOptions): void {
   checkOptions('serve', options, optionTypes)
-  const { authorize, health, insecure = false } = options
-  if (health) checkOptions('serve: health', health, healthTypes)
+  const { authorize, forwarding, health, insecure = false } = options
+  if (health) checkOptions('serve: health', health, portTypes)
+  if (forwarding) checkOptions('serve: forwarding', forwarding, portTypes)
+  if (forwarding && !internalsOf(options.fleet)?.link) {
+    throw new FleetError('invalid', 'serve: forwarding needs the option forwarding of createFleet')
+  }
   for (const name of listenerNames) {
     const listener = options[name] ?? {}
     checkOptions(`serve: ${name}`, listener, listenerTypes)
@@ -196,7 +214,7 @@ function checkServeOptions(options: ServeOptions): void {
 }
 
 const listenerNames = ['allocation', 'management'] as const
-type ListenerName = (typeof listenerNames)[number] | 'health'
+type ListenerName = (typeof listenerNames)[number] | 'health' | 'forwarding'
 
 function allocationOnly(options: ServeOptions, limits: ServeLimits): Routes {
   const { fleet } = options
@@ -214,6 +232,15 @@ function managementOnly(options: ServeOptions, limits: ServeLimits): Routes {
     groups.push(dashboard.group(own), allocationGroup(fleet, own, closing.signal))
   }
   return createRoutes(groups, { closing, cors: corsOf(options), ...descriptionOf(fleet, options) })
+}
+
+/** What other hosts forward. They have applied the rate limit and authorized the caller. */
+function forwardedOnly(options: ServeOptions, limits: ServeLimits): Routes {
+  const { fleet } = options
+  const closing = new AbortController()
+  const own = routeOptions(options, 'management', limits)
+  const groups = [managementGroup(fleet, own, closing.signal), allocationGroup(fleet, own, closing.signal)]
+  return createRoutes(forwardedGroups(fleet, groups), { closing, cors: undefined, ...descriptionOf(fleet, options) })
 }
 
 /** Only who can reach its address may ask, so it needs no limit of requests per client either. */
@@ -255,41 +282,4 @@ function authorizeOption(
 
 function requiresCertificate(tls: TlsOptions | undefined): boolean {
   return tls?.ca !== undefined && tls.requestCert !== false
-}
-
-interface Listener {
-  readonly url: string
-  close(): Promise<void>
-}
-
-interface OpenOptions {
-  readonly option: ListenerName
-  readonly listener: ListenerOptions
-  readonly defaultPort: number
-  readonly limits: ServeLimits
-  readonly logger: Logger
-}
-
-async function openListener(routes: Routes, options: OpenOptions): Promise<Listener> {
-  const { option, listener, limits, logger } = options
-  const { host = defaultHost, port = options.defaultPort, tls } = listener
-  const files = tls && (await openTlsFiles(tls, `${option}.tls`, logger))
-  const server = httpServer(routes.nodeHandler, limits, files)
-  const address = await listen(server, { host, port, option, logger })
-  const unfollow = files && server instanceof TlsServer ? files.follow(server) : () => {}
-  return {
-    url: urlOf(files === undefined ? 'http' : 'https', address),
-    close() {
-      routes.close()
-      unfollow()
-      return closeServer(server)
-    },
-  }
-}
-
-/** The URL at which this machine can reach the listener. */
-function urlOf(scheme: 'http' | 'https', { host, port }: Listening): string {
-  if (host === '0.0.0.0') return `${scheme}://127.0.0.1:${port}`
-  if (host === '::') return `${scheme}://[::1]:${port}`
-  return `${scheme}://${host.includes(':') ? `[${host}]` : host}:${port}`
 }

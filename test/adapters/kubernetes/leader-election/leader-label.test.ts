@@ -57,6 +57,7 @@ async function scene(others: Readonly<Record<string, Written>> = {}) {
   let electionListener: ElectionListener | undefined
   const elector = {
     lease: 'games/a',
+    follow: () => () => {},
     run(listener: ElectionListener) {
       electionListener = listener
       return () => Promise.resolve()

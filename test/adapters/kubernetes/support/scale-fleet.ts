@@ -2,7 +2,7 @@
  * Fleets on hollow nodes, whose pods run nothing: their heartbeats are sent from here, first when the pod has a node, then once
  * a second.
  */
-import { createFleet, type Fleet, type FleetLimits } from 'gamekeeper'
+import { createFleet, type Fleet, type FleetLimits, type FleetOptions } from 'gamekeeper'
 import { type KubernetesBackendOptions, kubernetesBackend } from 'gamekeeper/kubernetes'
 import type { Instance } from '../../../../src/contracts/backend.js'
 import type { HeartbeatAnswer } from '../../../../src/rules/game/heartbeat.js'
@@ -50,7 +50,11 @@ export class HollowGames {
   #fleet: Fleet | undefined
   readonly #timer = setInterval(() => this.#beatAll(), 1_000)
 
-  async openFleet(options: KubernetesBackendOptions, limits: Partial<FleetLimits> = {}): Promise<Fleet> {
+  async openFleet(
+    options: KubernetesBackendOptions,
+    limits: Partial<FleetLimits> = {},
+    more: Pick<FleetOptions, 'forwarding'> = {},
+  ): Promise<Fleet> {
     const backend = kubernetesBackend(options)
     const create = backend.create.bind(backend)
     backend.create = async (spec, options) => {
@@ -74,7 +78,7 @@ export class HollowGames {
         },
       })
     // Unused, since the games run in this process.
-    this.#fleet = await createFleet({ backend, agent: { external: '192.0.2.1:56001' }, limits })
+    this.#fleet = await createFleet({ backend, agent: { external: '192.0.2.1:56001' }, limits, ...more })
     return this.#fleet
   }
 

@@ -1,0 +1,210 @@
+/**
+ * Has the leader carry out what this host cannot. The caller has been authorized here, and the leader learns who it is. While nobody leads,
+ * or the leader cannot be reached, the request is held for a limited time.
+ */
+import { systemClock } from '../../contracts/clock.js'
+import { FleetError, messageOf } from '../../contracts/errors.js'
+import type { ForwardedResponse, LeaderLink } from '../../contracts/elector.js'
+import { errorCodeHeader } from '../../rules/model/wire.js'
+import type { Operation } from '../api/operations.js'
+import type { Exchange, Handler } from '../core/exchange.js'
+import type { HttpResponse } from '../core/http-response.js'
+import { defaultMaxBodyBytes } from '../core/request-body.js'
+import { headersFor, notBegunHeader } from './headers.js'
+import { LeaderChange } from './leader-change.js'
+import { RepeatableExchange } from './repeatable.js'
+import { isElsewhere, isForNextLeader, mayRepeat } from './repetition.js'
+
+/** How long a request without `wait` is held: long enough for a change of leader with a short lease. */
+export const defaultHoldMs = 5_000
+/** Pauses before the same host is asked again, unless another leads sooner. */
+const firstPauseMs = 50
+const longestPauseMs = 500
+/** How long the leader may take beyond the caller's `wait`: longer than any call that still comes to an end. */
+const answerMs = 150_000
+
+export interface ForwardingContext {
+  readonly link: LeaderLink
+  /** Aborts when this host closes. */
+  readonly closing: AbortSignal
+  readonly maxBodyBytes?: number | undefined
+}
+
+/** About this host, whether or not it leads. */
+const ownOperations: ReadonlySet<string> = new Set(['readHealth', 'readMetrics'])
+
+/** Wraps the handlers of a group of routes. */
+export function forwarding(context: ForwardingContext): (operation: Operation, handle: Handler) => Handler {
+  return (operation, handle) => {
+    if (ownOperations.has(operation.name)) return handle
+    return (exchange) => new ForwardableCall(operation, handle, exchange, context).run()
+  }
+}
+
+class ForwardableCall {
+  readonly #operation: Operation
+  readonly #handle: Handler
+  readonly #exchange: RepeatableExchange
+  readonly #context: ForwardingContext
+  readonly #began = systemClock.elapsed()
+  readonly #mayRepeat: boolean
+  readonly #waitMs: number | undefined
+  /** Why the last attempt led to nothing. */
+  #obstacle = 'no host leads the fleet now'
+
+  constructor(operation: Operation, handle: Handler, exchange: Exchange, context: ForwardingContext) {
+    this.#operation = operation
+    this.#handle = handle
+    this.#exchange = new RepeatableExchange(exchange)
+    this.#context = context
+    this.#mayRepeat = mayRepeat(operation)
+    this.#waitMs = operation.name === 'allocate' ? waitMsOf(exchange.query('wait')) : undefined
+  }
+
+  async run(): Promise<HttpResponse> {
+    for (let pauseMs = firstPauseMs; ; pauseMs = Math.min(2 * pauseMs, longestPauseMs)) {
+      if (this.#waitMs !== undefined && pauseMs > firstPauseMs) this.#exchange.limitWait(this.#leftMs())
+      const response = this.#context.link.leads() ? await this.#carryOut() : undefined
+      if (response !== undefined) return response
+      const answer = await this.#ask(pauseMs)
+      if (answer !== undefined) return answer
+    }
+  }
+
+  /** Resolves with undefined if this host has stopped to lead meanwhile. */
+  async #carryOut(): Promise<HttpResponse | undefined> {
+    try {
+      return await (this.#operation.name === 'readEvents' ? this.#readEvents() : this.#handle(this.#exchange))
+    } catch (error) {
+      const { link, closing } = this.#context
+      if (!this.#mayRepeat || !isForNextLeader(error, link) || closing.aborted) throw error
+      this.#obstacle = messageOf(error)
+      return undefined
+    }
+  }
+
+  /** Once this host has stopped to lead it has no more events, so the stream ends, and the reader connects again. */
+  async #readEvents(): Promise<HttpResponse> {
+    const change = new LeaderChange(this.#context.link, undefined, this.#exchange.gone)
+    this.#exchange.useSignal(change.signal)
+    let stream: HttpResponse['stream']
+    try {
+      const response = await this.#handle(this.#exchange)
+      stream = response.stream && released(response.stream, change)
+      return stream ? { ...response, stream } : response
+    } finally {
+      if (!stream) change.release()
+    }
+  }
+
+  /** Asks the leader. If it has no answer, waits until it may have one, and resolves with undefined. */
+  async #ask(pauseMs: number): Promise<HttpResponse | undefined> {
+    const { link, closing } = this.#context
+    const { gone } = this.#exchange
+    const address = link.leader()
+    const change = new LeaderChange(link, address, gone)
+    let response: HttpResponse | undefined
+    try {
+      response = address === undefined ? undefined : await this.#send(address, change)
+      if (response !== undefined) return response
+      if (closing.aborted || gone.aborted || this.#leftMs() <= 0) throw this.#refusal()
+      await change.within(Math.min(pauseMs, this.#leftMs()), closing)
+      return undefined
+    } finally {
+      // A stream releases it when it ends.
+      if (response?.stream === undefined) change.release()
+    }
+  }
+
+  /** Resolves with undefined if the request should be sent again: to the next leader, or to this one once it is ready. */
+  async #send(address: string, change: LeaderChange): Promise<HttpResponse | undefined> {
+    const { link, closing, maxBodyBytes = defaultMaxBodyBytes } = this.#context
+    const { method, path, search } = this.#exchange
+    const body = method === 'GET' || method === 'HEAD' ? undefined : await this.#exchange.body(maxBodyBytes)
+    const request = {
+      method,
+      path: search === '' ? path : `${path}?${search}`,
+      headers: headersFor(this.#exchange),
+      body,
+    }
+    const cancel = systemClock.after((this.#waitMs ?? 0) + answerMs, () => change.abort())
+    // A caller that waits for a server learns at once that this host closes.
+    const onClosing = () => change.abort()
+    if (this.#waitMs !== undefined) closing.addEventListener('abort', onClosing)
+    try {
+      const sent = await link.send(address, request, change.signal)
+      if ('failure' in sent) return this.#failed(sent.failure, sent.error)
+      return await this.#answerOf(sent.response, change)
+    } finally {
+      cancel()
+      closing.removeEventListener('abort', onClosing)
+    }
+  }
+
+  async #answerOf(answer: ForwardedResponse, change: LeaderChange): Promise<HttpResponse | undefined> {
+    const { status, headers, text, isWhole } = answer
+    if (!isWhole && status === 200 && this.#exchange.method !== 'HEAD') {
+      return { status, headers, stream: released(untilClosing(text, change, this.#context.closing), change) }
+    }
+    let body = ''
+    try {
+      for await (const part of text) body += part
+    } catch (error) {
+      return this.#failed('unknown', error)
+    }
+    if (headers[notBegunHeader] !== undefined || (this.#mayRepeat && isElsewhere(headers[errorCodeHeader]))) {
+      this.#obstacle = 'the host that led is stepping down, or the next one is starting'
+      return undefined
+    }
+    return body === '' ? { status, headers } : { status, headers, body }
+  }
+
+  #failed(failure: 'unsent' | 'unknown', error: unknown): undefined {
+    if (this.#exchange.gone.aborted) throw new FleetError('aborted', 'the client has disconnected', { cause: error })
+    this.#obstacle = messageOf(error)
+    if (failure === 'unsent' || this.#mayRepeat) return undefined
+    const message =
+      'the connection to the host that leads broke after the request was sent: it may have been carried out, so find out before you repeat it'
+    throw new FleetError('unavailable', message, { cause: error })
+  }
+
+  #leftMs(): number {
+    return (this.#waitMs ?? defaultHoldMs) - (systemClock.elapsed() - this.#began)
+  }
+
+  #refusal(): FleetError {
+    if (this.#context.closing.aborted) {
+      return new FleetError('closed', 'this host is closing; retry on another host, or here after its restart')
+    }
+    const reached = `this host does not lead the fleet and reaches no host that does: ${this.#obstacle}`
+    return new FleetError('not-leader', reached)
+  }
+}
+
+/** Undefined if the caller does not say how long it waits. The leader refuses what is no number of seconds. */
+function waitMsOf(text: string | undefined): number | undefined {
+  return text !== undefined && /^\d{1,6}(\.\d+)?$/.test(text) ? Number(text) * 1_000 : undefined
+}
+
+async function* released(stream: AsyncIterable<string>, change: LeaderChange): AsyncGenerator<string> {
+  try {
+    yield* stream
+  } finally {
+    change.release()
+  }
+}
+
+async function* untilClosing(
+  text: AsyncIterable<string>,
+  change: LeaderChange,
+  closing: AbortSignal,
+): AsyncGenerator<string> {
+  const close = () => change.abort()
+  if (closing.aborted) close()
+  closing.addEventListener('abort', close)
+  try {
+    yield* text
+  } finally {
+    closing.removeEventListener('abort', close)
+  }
+}

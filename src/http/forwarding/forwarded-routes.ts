@@ -1,0 +1,49 @@
+/**
+ * The routes that the fleet's other hosts reach, on a listener that admits them alone. What they forward is carried out here, or refused:
+ * it is never forwarded again, so that two hosts cannot pass a request to and fro.
+ */
+import { FleetError } from '../../contracts/errors.js'
+import { type LeaderLink, leadsPath } from '../../contracts/elector.js'
+import { internalsOf } from '../../fleet/internals.js'
+import type { RouteGroup } from '../core/handler-table.js'
+import { HttpError, retryAfter } from '../core/http-response.js'
+import { notBegunHeader, readCaller } from './headers.js'
+import { isForNextLeader, mayRepeat } from './repetition.js'
+
+/** The groups as other hosts use them: they have authorized the caller. */
+export function forwardedGroups(fleet: object, groups: readonly RouteGroup[]): readonly RouteGroup[] {
+  const link = internalsOf(fleet)?.link
+  if (!link) return []
+  const [first] = groups
+  const answer = async () => {
+    if (!link.leads()) throw notBegun()
+    return { status: 204 }
+  }
+  const paths = { [leadsPath]: { GET: { handle: answer } } }
+  return [...groups.map((group) => forwardedGroup(group, link)), ...(first ? [{ ...first, paths }] : [])]
+}
+
+function forwardedGroup({ forward: _, ...group }: RouteGroup, link: LeaderLink): RouteGroup {
+  return {
+    ...group,
+    guard: {
+      inFlight: group.guard.inFlight,
+      before(operation, handle) {
+        const failed = (error: unknown): never => {
+          if (!mayRepeat(operation) || !isForNextLeader(error, link)) throw error
+          throw new FleetError('not-leader', 'this host does not lead the fleet any more', { cause: error })
+        }
+        return (exchange) => {
+          if (!link.leads()) throw notBegun()
+          exchange.forwardedCaller = readCaller(exchange)
+          return handle(exchange).catch(failed)
+        }
+      },
+    },
+  }
+}
+
+function notBegun(): HttpError {
+  const { code, message } = new FleetError('not-leader', 'this host does not lead the fleet')
+  return new HttpError(503, code, message, { ...retryAfter(1_000), [notBegunHeader]: 'true' })
+}

@@ -1,0 +1,67 @@
+/** Opens and closes one HTTP listener of `serve`. */
+import type { ServerResponse } from 'node:http'
+import { Server as TlsServer } from 'node:https'
+import type { Logger } from '../../contracts/logger.js'
+import { closeServer, httpServer, listen, type Listening } from '../../platform/http-server.js'
+import { sharedKeyServer } from '../../platform/shared-key.js'
+import { openTlsFiles, type TlsOptions } from '../../platform/tls-files.js'
+import { closeConnection } from '../core/node-exchange.js'
+import type { Routes } from '../core/routes.js'
+import type { ServeLimits } from './limits.js'
+
+export const defaultHost = '127.0.0.1'
+
+export interface ListenerOptions {
+  /** Default `127.0.0.1`, because callers are not authenticated unless `authorize` or `tls` is set. */
+  readonly host?: string
+  /** 0 picks a free port. */
+  readonly port?: number
+  /** Default: plain HTTP. */
+  readonly tls?: TlsOptions
+}
+
+export interface Listener {
+  readonly url: string
+  /** Closes each connection after its next response, so that clients connect again, to another host. */
+  leave(): void
+  close(): Promise<void>
+}
+
+export interface OpenOptions {
+  /** Used in messages. */
+  readonly option: string
+  readonly listener: ListenerOptions
+  readonly defaultPort: number
+  readonly limits: ServeLimits
+  readonly logger: Logger
+  /** Admits only hosts that have this key. */
+  readonly sharedKey?: () => Uint8Array | undefined
+}
+
+export async function openListener(routes: Routes, options: OpenOptions): Promise<Listener> {
+  const { option, listener, limits, logger, sharedKey } = options
+  const { host = defaultHost, port = options.defaultPort, tls } = listener
+  const files = tls && (await openTlsFiles(tls, `${option}.tls`, logger))
+  const secured = sharedKey ? { serverOptions: sharedKeyServer(sharedKey) } : files
+  const server = httpServer(routes.nodeHandler, limits, secured)
+  const address = await listen(server, { host, port, option, logger })
+  const unfollow = files && server instanceof TlsServer ? files.follow(server) : () => {}
+  return {
+    url: urlOf(secured === undefined ? 'http' : 'https', address),
+    leave() {
+      server.prependListener('request', (_, response: ServerResponse) => closeConnection(response))
+    },
+    close() {
+      routes.close()
+      unfollow()
+      return closeServer(server)
+    },
+  }
+}
+
+/** The URL at which this machine can reach the listener. */
+function urlOf(scheme: 'http' | 'https', { host, port }: Listening): string {
+  if (host === '0.0.0.0') return `${scheme}://127.0.0.1:${port}`
+  if (host === '::') return `${scheme}://[::1]:${port}`
+  return `${scheme}://${host.includes(':') ? `[${host}]` : host}:${port}`
+}

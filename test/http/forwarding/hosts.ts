@@ -1,0 +1,110 @@
+/** Hosts of one fleet in this process: a shared store, shared game servers, and an election that tests decide. */
+import { memoryBackend } from 'gamekeeper/memory'
+import { type Backend, createFleet, type ElectionListener, type Elector, type Fleet, systemClock } from 'gamekeeper'
+import { serve, type Served, type ServeOptions } from 'gamekeeper/http'
+import { onTestFinished } from 'vitest'
+import { sharedMemory } from '../../stores/shared-memory.js'
+import { until as untilWithin } from '../client.js'
+import { openProxy, type Proxy } from './proxy.js'
+
+/** Polls until the condition is true. */
+export const until = (condition: () => boolean | Promise<boolean>) => untilWithin(condition, 60_000)
+
+export const secret = 'a secret that hosts of a fleet share'
+
+/** Decides who leads. */
+export class Election {
+  readonly #candidates = new Map<string, ElectionListener>()
+  readonly #followers = new Set<(address: string | undefined) => void>()
+  #leader: string | undefined
+
+  readonly elector: Elector = {
+    run: (listener, { address = '' } = {}) => {
+      this.#candidates.set(address, listener)
+      if (this.#leader === address) listener.elected()
+      else listener.lost()
+      return () => {
+        this.#candidates.delete(address)
+        if (this.#leader === address) this.lead(undefined)
+        return Promise.resolve()
+      }
+    },
+    follow: (changed) => {
+      this.#followers.add(changed)
+      changed(this.#leader)
+      return () => void this.#followers.delete(changed)
+    },
+  }
+
+  /** Undefined: nobody. `isKnown`: whether the hosts learn of it. */
+  lead(address: string | undefined, { isKnown = true } = {}): void {
+    const before = this.#leader
+    this.#leader = address
+    if (before !== undefined && before !== address) this.#candidates.get(before)?.lost()
+    if (isKnown) for (const follower of this.#followers) follower(address)
+    if (address !== undefined) this.#candidates.get(address)?.elected()
+  }
+
+  /** Tells all hosts that this one leads, although it does not. */
+  pretend(address: string): void {
+    for (const follower of this.#followers) follower(address)
+  }
+}
+
+export interface Host {
+  readonly fleet: Fleet
+  readonly served: Served
+  readonly allocate: string
+  readonly manage: string
+  readonly address: string
+  /** Between this host and the others. */
+  readonly proxy: Proxy
+  lead(): void
+  close(): Promise<void>
+}
+
+export interface HostOptions {
+  readonly secret?: string
+  readonly serve?: Partial<ServeOptions>
+}
+
+export function hosts(more: Partial<Backend> = {}) {
+  const election = new Election()
+  const shared = sharedMemory()
+  const backend = memoryBackend({ clock: systemClock, heartbeatIntervalMs: 25 })
+  return {
+    election,
+    async open(options: HostOptions = {}): Promise<Host> {
+      const proxy = await openProxy()
+      onTestFinished(() => proxy.close())
+      const { address } = proxy
+      const fleet = await createFleet({
+        // The games outlive each host.
+        backend: { ...backend, ...more, close: () => Promise.resolve() },
+        store: shared.open(),
+        elector: election.elector,
+        forwarding: { address, secret: options.secret ?? secret },
+        logger: false,
+      })
+      onTestFinished(() => fleet.close())
+      const port = { port: 0 }
+      const served = await serve({
+        fleet,
+        ...{ allocation: port, management: port, forwarding: port, logger: false },
+        ...options.serve,
+      })
+      onTestFinished(() => served.close())
+      proxy.target(Number(new URL(served.forwardingUrl ?? '').port))
+      return {
+        ...{ fleet, served, address, proxy },
+        allocate: `${served.allocationUrl}/api/v1/allocate`,
+        manage: `${served.managementUrl}/api/v1`,
+        lead: () => election.lead(address),
+        async close() {
+          await served.close()
+          await fleet.close()
+        },
+      }
+    },
+  }
+}
