@@ -103,6 +103,10 @@ function buildStatus(): StructuralSchema {
         },
       },
       uid: { ...text, description: 'Identifies the build to its servers. Default: metadata.uid.' },
+      home: {
+        ...text,
+        description: 'The systemNamespace of the fleet that the build belongs to. Hosts of other fleets keep off.',
+      },
       createdAt: {
         ...unbounded(time),
         description: 'When the build was created. Default: metadata.creationTimestamp.',

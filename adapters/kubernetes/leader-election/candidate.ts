@@ -253,7 +253,7 @@ export class Candidate {
     const remainingMs = this.#fence.remainingMs(start, safeMs)
     this.#cancelDeadline()
     // Nobody else can take the Lease now, so the next attempt comes soon.
-    if (remainingMs <= 0) {
+    if (remainingMs <= 0 || this.#deps.obstacle?.() !== undefined) {
       this.#followed.readNext()
       return this.#lose(undefined)
     }

@@ -12,6 +12,7 @@ import { type KubeObject, type OwnerReference, revisionOf } from '../client/kube
 import { BuildIdentities, statusUid } from './build-identity.js'
 import { CustomCollection, secondWrite } from './custom-collection.js'
 import type { CustomObjectsDependencies } from './custom-objects.js'
+import type { FleetHome } from './fleet-home.js'
 import { isNewer, type KnownBuild, KnownBuilds } from './known-builds.js'
 import { type BuildCounts, buildStatus, newBuildObject, readBuild } from './objects/build-object.js'
 import { type FleetResources, ownerReferenceTo } from './objects/custom-resources.js'
@@ -20,23 +21,30 @@ import { type FleetResources, ownerReferenceTo } from './objects/custom-resource
 const releaseCheckMs = 100
 const maxReleaseChecks = 50
 
+export interface BuildCollectionDependencies extends CustomObjectsDependencies {
+  readonly clock: Clock
+  readonly home: FleetHome
+}
+
 export class BuildCollection extends CustomCollection<Build> {
   readonly #resources: FleetResources
   readonly #identities: BuildIdentities
   readonly #known = new KnownBuilds()
   readonly #counts = new Map<string, BuildCounts>()
   readonly #clock: Clock
+  readonly #home: FleetHome
 
-  constructor(deps: CustomObjectsDependencies & { readonly clock: Clock }, resources: FleetResources) {
+  constructor(deps: BuildCollectionDependencies, resources: FleetResources) {
     const identities = new BuildIdentities(deps.api, resources)
     super(deps, {
       resource: resources.builds,
       read: (object) => readBuild(object, resources, identities.creating(object)),
       create: (build) => newBuildObject(build, resources),
-      initialStatus: (build, basedOn) => buildStatus(build, {}, basedOn),
+      initialStatus: (build, basedOn) => buildStatus(build, {}, basedOn, deps.home.home),
     })
     this.#resources = resources
     this.#clock = deps.clock
+    this.#home = deps.home
     this.#identities = identities
   }
 
@@ -102,6 +110,7 @@ export class BuildCollection extends CustomCollection<Build> {
     // A new build with that name already exists.
     if (known && last && isNewer(known.objectRevision, revisionOf(last))) return
     this.#known.delete(key)
+    this.#home.gone(key)
     this.#counts.delete(key)
     this.#identities.creationEnded(key)
   }
@@ -165,8 +174,19 @@ export class BuildCollection extends CustomCollection<Build> {
     }
   }
 
-  protected override beforeRead(objects: readonly KubeObject[], options: CallOptions | undefined): Promise<void> {
-    return this.#identities.loadMissing(objects, (key) => this.#known.get(key), options)
+  /** Reads whose the builds are. Unlike `list`, it does not reject if they belong to another fleet. */
+  async seeAll(): Promise<void> {
+    this.#home.seeAll(await this.objects.list(undefined))
+  }
+
+  protected override observe(object: KubeObject): void {
+    this.#home.see(object)
+  }
+
+  protected override async beforeRead(objects: readonly KubeObject[], options: CallOptions | undefined): Promise<void> {
+    this.#home.seeAll(objects)
+    this.#throwIfForeign()
+    await this.#identities.loadMissing(objects, (key) => this.#known.get(key), options)
   }
 
   /** Runs in the background. If it fails, the next status write includes the identity. */
@@ -174,9 +194,16 @@ export class BuildCollection extends CustomCollection<Build> {
     void this.writeCounts(ref, this.#counts.get(keyOf(ref)) ?? {}).catch(() => false)
   }
 
-  #putRecordStatus(record: Build, basedOn: string, options?: CallOptions): Promise<string> {
-    const status = buildStatus(record, this.#counts.get(keyOf(record)) ?? {}, basedOn)
+  async #putRecordStatus(record: Build, basedOn: string, options?: CallOptions): Promise<string> {
+    this.#throwIfForeign()
+    const status = buildStatus(record, this.#counts.get(keyOf(record)) ?? {}, basedOn, this.#home.home)
     return this.putStatus(record, basedOn, status, options)
+  }
+
+  /** An engine that could not tell would end the other fleet's servers, as those of deleted builds. */
+  #throwIfForeign(): void {
+    const { obstacle } = this.#home
+    if (obstacle !== undefined) throw new FleetError('unavailable', obstacle)
   }
 
   /** Returns the build if its record still has this revision. */

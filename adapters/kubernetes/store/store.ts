@@ -16,6 +16,7 @@ import { CollectionFollower } from './collection-follower.js'
 import type { CustomObjectsDependencies } from './custom-objects.js'
 import { DetailCollection } from './detail-collection.js'
 import { ClusterDisplay } from './display/display.js'
+import { FleetHome } from './fleet-home.js'
 import { FleetKey } from './key/fleet-key.js'
 import { tokenEncryption } from './key/token-encryption.js'
 import { type FleetResources, fleetResources } from './objects/custom-resources.js'
@@ -55,6 +56,7 @@ export class KubernetesStore implements Store {
   readonly #follower: CollectionFollower
   readonly #closing = new AbortController()
   readonly #key: FleetKey
+  readonly #home: FleetHome
 
   constructor(options: KubernetesStoreOptions) {
     const { api, clock, logger, group, namespaces, systemNamespace, isLeading = () => false } = options
@@ -62,7 +64,8 @@ export class KubernetesStore implements Store {
     const resources = fleetResources(group)
     this.#resources = resources
     const deps: CustomObjectsDependencies = { api, namespaces, throwIfClosed: () => this.#throwIfClosed() }
-    this.builds = new BuildCollection({ ...deps, clock }, resources)
+    this.#home = new FleetHome({ api, logger, home: systemNamespace, annotation: resources.homeAnnotation })
+    this.builds = new BuildCollection({ ...deps, clock, home: this.#home }, resources)
     const encryption = tokenEncryption({ clock, logger, key: () => this.#key.key })
     this.servers = new ServerCollection(deps, resources, encryption, this.builds)
     this.details = new DetailCollection(deps, resources, this.servers)
@@ -81,11 +84,12 @@ export class KubernetesStore implements Store {
 
   async open(): Promise<void> {
     await this.#key.open()
+    await this.#home.open(() => this.builds.seeAll())
   }
 
   /** Why this host must not lead. */
   get obstacle(): string | undefined {
-    return this.#key.obstacle
+    return this.#home.obstacle ?? this.#key.obstacle
   }
 
   /**
@@ -127,6 +131,7 @@ export class KubernetesStore implements Store {
   async close(): Promise<void> {
     this.#closing.abort()
     try {
+      this.#home.close()
       await this.#key.close()
       await this.display.close()
     } finally {

@@ -7,7 +7,8 @@ import { configFor, fakeApiServer, respond, respondWithKey } from './support/fak
 it('a backend closes while a list hangs and its store is still open', async () => {
   const server = await fakeApiServer((_, response, { pathname }) => {
     if (pathname.endsWith('/secrets/gamekeeper-key')) return respondWithKey(response)
-    if (pathname.endsWith('/gameservers')) respond(response, 200, { metadata: { resourceVersion: '1' }, items: [] })
+    if (/\/gameserver(s|builds)$/.test(pathname))
+      respond(response, 200, { metadata: { resourceVersion: '1' }, items: [] })
   })
   const backend = kubernetesBackend({ kubeConfig: configFor(server.url), namespaces: ['games'] })
   const { defaultStore } = backend

@@ -57,10 +57,11 @@ export function newBuildObject(build: Build, resources: FleetResources): object 
  * `basedOn` is the revision that the write replaces. Including it changes the object, so that every write gets a new
  * revision.
  */
-export function buildStatus(build: Build, counts: BuildCounts, basedOn: string): object {
+export function buildStatus(build: Build, counts: BuildCounts, basedOn: string, home: string): object {
   return {
     ...counts,
     uid: build.uid,
+    home,
     createdAt: rfc3339(build.createdAt),
     crashesCount: build.crashes,
     health: buildHealth(build),

@@ -16,6 +16,8 @@ export interface FleetResources {
   readonly buildLabel: string
   /** Annotation on builds created by this store with the record's uid, used until the object's status contains the uid. */
   readonly createdAsAnnotation: string
+  /** Annotation on builds by which an operator gives them to the fleet with this system namespace. */
+  readonly homeAnnotation: string
 }
 
 /** `group` is the API group of the installed definitions. Default: the group in `crds.yaml`. */
@@ -26,6 +28,7 @@ export function fleetResources(group: string = defaultApiGroup): FleetResources 
     details: resourceType(group, 'v1alpha1', 'gameserverdetails', 'GameServerDetail'),
     buildLabel: `${group}/build`,
     createdAsAnnotation: `${group}/made-as`,
+    homeAnnotation: `${group}/home`,
   })
 }
 

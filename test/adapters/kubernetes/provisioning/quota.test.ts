@@ -1,5 +1,6 @@
 /** A 409 that is caused by a concurrent quota update and does not mean that the name is taken. */
 import { expect, it, onTestFinished } from 'vitest'
+import { FleetHome } from '../../../../adapters/kubernetes/store/fleet-home.js'
 import { fleetResources } from '../../../../adapters/kubernetes/store/objects/custom-resources.js'
 import { namesOf } from '../../../../adapters/kubernetes/pods/labels.js'
 import { NodePorts } from '../../../../adapters/kubernetes/nodes/node-ports.js'
@@ -44,7 +45,8 @@ it('creating a pod during a quota update fails with a retryable error that names
 
 it('creating a build during a quota update does not report the build as existing', async () => {
   const api = await busyApi()
-  const parts = { api, clock: systemClock, namespaces: ['games'], throwIfClosed() {} }
+  const home = new FleetHome({ api, logger: silentLogger, home: 'games', annotation: 'home' })
+  const parts = { api, clock: systemClock, namespaces: ['games'], home, throwIfClosed() {} }
   const builds = new BuildCollection(parts, fleetResources(group))
   const build = {
     ...{ namespace: 'games', name: 'arena', uid: 'u', createdAt: 0, crashes: 0, countedCrashes: [], conditions: [] },

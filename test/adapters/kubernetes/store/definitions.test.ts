@@ -200,7 +200,7 @@ describe('the custom resource definitions', () => {
     const written = { spec: at(made, 'spec'), status: serverStatus(wholeServer, '7') }
     const spec = detailSpec(wholeDetail, '7')
     for (const [schema, value] of [
-      [at(build, 'status'), buildStatus(completeBuild(ref), wholeFigures, '7')],
+      [at(build, 'status'), buildStatus(completeBuild(ref), wholeFigures, '7', 'games')],
       [at(server, 'spec'), written.spec],
       [at(server, 'status'), written.status],
       [at(detail, 'spec'), spec],
