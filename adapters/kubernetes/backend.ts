@@ -16,7 +16,7 @@ import type { CallOptions } from '../../src/contracts/call-options.js'
 import type { Candidacy, ElectionListener, Elector } from '../../src/contracts/elector.js'
 import { FleetError, throwIfAborted } from '../../src/contracts/errors.js'
 import type { Store } from '../../src/contracts/store.js'
-import { keyOf, type Ref } from '../../src/rules/model/resources.js'
+import { keyOf, type PodTemplateSpec, type Ref } from '../../src/rules/model/resources.js'
 import { defaultNamespace } from '../../src/rules/validation/requests.js'
 import { BackendLifecycle, waitAtMost } from '../shared/lifecycle.js'
 import { checkGraceMs } from '../shared/terminations.js'
@@ -31,6 +31,7 @@ import { hasAnyPods } from './pods/any-pods.js'
 import { namesOf } from './pods/labels.js'
 import { podLogs } from './pods/pod-logs.js'
 import { checkForKubernetes } from './provisioning/template.js'
+import { checkTemplate } from './provisioning/template-check.js'
 import { type KubernetesStore, openKubernetesStore } from './store/store.js'
 
 export class KubernetesBackend implements Backend {
@@ -178,7 +179,9 @@ export class KubernetesBackend implements Backend {
     }
     const isLeading = () => this.#isElecting && this.#fence.check() === undefined
     const options = { api: this.#api, clock, logger, group, systemNamespace, namespaces, isLeading, onClosed }
-    this.#store = await openKubernetesStore(options)
+    const check = { api: this.#api, logger }
+    const checkPods = (namespace: string, template: PodTemplateSpec) => checkTemplate(check, namespace, template)
+    this.#store = await openKubernetesStore({ ...options, checkTemplate: checkPods })
     return this.#store
   }
 

@@ -7,7 +7,7 @@ import type { CallOptions } from '../../../src/contracts/call-options.js'
 import type { Clock } from '../../../src/contracts/clock.js'
 import { FleetError } from '../../../src/contracts/errors.js'
 import type { Versioned } from '../../../src/contracts/store.js'
-import { type Build, keyOf, type Ref } from '../../../src/rules/model/resources.js'
+import { type Build, keyOf, type PodTemplateSpec, type Ref } from '../../../src/rules/model/resources.js'
 import { type KubeObject, type OwnerReference, revisionOf } from '../client/kube-objects.js'
 import { BuildIdentities, statusUid } from './build-identity.js'
 import { CustomCollection, secondWrite } from './custom-collection.js'
@@ -24,6 +24,8 @@ const maxReleaseChecks = 50
 export interface BuildCollectionDependencies extends CustomObjectsDependencies {
   readonly clock: Clock
   readonly home: FleetHome
+  /** Rejects with `invalid` if pods have no such fields. Default: the template is not checked. */
+  readonly checkTemplate?: ((namespace: string, template: PodTemplateSpec) => Promise<void>) | undefined
 }
 
 export class BuildCollection extends CustomCollection<Build> {
@@ -33,6 +35,7 @@ export class BuildCollection extends CustomCollection<Build> {
   readonly #counts = new Map<string, BuildCounts>()
   readonly #clock: Clock
   readonly #home: FleetHome
+  readonly #checkTemplate: BuildCollectionDependencies['checkTemplate']
 
   constructor(deps: BuildCollectionDependencies, resources: FleetResources) {
     const identities = new BuildIdentities(deps.api, resources)
@@ -45,6 +48,7 @@ export class BuildCollection extends CustomCollection<Build> {
     this.#resources = resources
     this.#clock = deps.clock
     this.#home = deps.home
+    this.#checkTemplate = deps.checkTemplate
     this.#identities = identities
   }
 
@@ -62,6 +66,7 @@ export class BuildCollection extends CustomCollection<Build> {
   }
 
   override async create(record: Build, options?: CallOptions): Promise<string> {
+    await this.#checkTemplate?.(record.namespace, record.spec.template)
     const key = keyOf(record)
     this.#identities.creationStarted(key, record)
     try {
@@ -123,6 +128,9 @@ export class BuildCollection extends CustomCollection<Build> {
       this.#known.written(key, { ...known, hasIdentity: true }, record, written)
       return written
     }
+    const { template } = record.spec
+    if (!isDeepStrictEqual(template, known.record.spec.template))
+      await this.#checkTemplate?.(record.namespace, template)
     const patched = await this.patchSpec(record, known.objectRevision, record.spec, options)
     if (isSameStatus(known.record, record)) {
       this.#known.written(key, known, record, patched)

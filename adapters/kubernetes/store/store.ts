@@ -8,7 +8,7 @@ import { FleetError, throwIfAborted } from '../../../src/contracts/errors.js'
 import type { Logger } from '../../../src/contracts/logger.js'
 import type { Store, StoreListener } from '../../../src/contracts/store.js'
 import { deriveKey } from '../../../src/platform/shared-key.js'
-import type { Ref } from '../../../src/rules/model/resources.js'
+import type { PodTemplateSpec, Ref } from '../../../src/rules/model/resources.js'
 import type { KubernetesApi } from '../client/api.js'
 import type { OwnerReference } from '../client/kube-objects.js'
 import { BuildCollection } from './build-collection.js'
@@ -35,6 +35,8 @@ export interface KubernetesStoreOptions {
   readonly namespaces: readonly string[] | undefined
   /** Whether this host leads. Default: not known. */
   readonly isLeading?: () => boolean
+  /** Rejects with `invalid` if pods have no such fields. */
+  readonly checkTemplate?: (namespace: string, template: PodTemplateSpec) => Promise<void>
   /** Called once the store has closed. */
   readonly onClosed?: () => void
 }
@@ -65,7 +67,10 @@ export class KubernetesStore implements Store {
     this.#resources = resources
     const deps: CustomObjectsDependencies = { api, namespaces, throwIfClosed: () => this.#throwIfClosed() }
     this.#home = new FleetHome({ api, logger, home: systemNamespace, annotation: resources.homeAnnotation })
-    this.builds = new BuildCollection({ ...deps, clock, home: this.#home }, resources)
+    this.builds = new BuildCollection(
+      { ...deps, clock, home: this.#home, checkTemplate: options.checkTemplate },
+      resources,
+    )
     const encryption = tokenEncryption({ clock, logger, key: () => this.#key.key })
     this.servers = new ServerCollection(deps, resources, encryption, this.builds)
     this.details = new DetailCollection(deps, resources, this.servers)

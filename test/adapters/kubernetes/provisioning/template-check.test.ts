@@ -1,0 +1,81 @@
+/** Misspelled fields of a pod template, as API servers before and since 1.25 report them. */
+import { createFleet } from 'gamekeeper'
+import { kubernetesBackend } from 'gamekeeper/kubernetes'
+import { describe, expect, it, onTestFinished } from 'vitest'
+import { checkTemplate, droppedFields } from '../../../../adapters/kubernetes/provisioning/template-check.js'
+import { silentLogger } from '../../../../src/contracts/logger.js'
+import { until } from '../../../e2e/until.js'
+import { describeOnCluster } from '../support/describe-on-cluster.js'
+import { apiOf, configFor, fakeApiServer, respond } from '../support/fake-api-server.js'
+import { ownNamespace } from '../support/own-namespace.js'
+import { nextRange } from '../support/support.js'
+
+const template = { spec: { nodeSelectr: { pool: 'games' }, containers: [{ name: 'game', image: 'arena:1' }] } }
+
+const two = { c: [{ name: 'a' }, { name: 'b', imag: 'x' }] }
+const injected = { c: [{ name: 'sidecar' }, { name: 'a' }, { name: 'b' }] }
+
+describe('what has not come back', () => {
+  it.each([
+    ['nothing', { a: 1, b: { c: [{ d: 1 }] } }, { a: 1, b: { c: [{ d: 1 }] }, e: 2 }, []],
+    ['a field', { a: 1, nodeSelectr: { x: 'y' } }, { a: 1 }, ['spec.nodeSelectr']],
+    ['a field in a list', { c: [{ name: 'g', imag: 'x' }] }, { c: [{ name: 'g' }] }, ['spec.c[0].imag']],
+    ['a field of the second, behind one that was put first', two, injected, ['spec.c[1].imag']],
+    ['what is empty', { a: '', b: [], c: {}, d: false, e: null, f: { g: {} } }, {}, []],
+    ['a value that was normalized', { cpu: '1000m' }, { cpu: '1' }, []],
+  ])('%s', (_, sent, returned, expected) => {
+    expect(droppedFields(sent, returned, 'spec')).toEqual(expected)
+  })
+})
+
+describe('an API server', () => {
+  // As answered by 1.29; the cluster of these tests may be older.
+  const strict = {
+    ...{ kind: 'Status', apiVersion: 'v1', metadata: {}, status: 'Failure', reason: 'BadRequest', code: 400 },
+    message: 'Pod in version "v1" cannot be handled as a Pod: strict decoding error: unknown field "spec.nodeSelectr"',
+  }
+  const forbidden = { ...strict, reason: 'Forbidden', code: 403, message: 'exceeded quota' }
+
+  async function checkedBy(status: number, body: unknown) {
+    const server = await fakeApiServer((_, response) => respond(response, status, body))
+    const outcome = checkTemplate({ api: apiOf(configFor(server.url)), logger: silentLogger }, 'games', template)
+    return { server, outcome }
+  }
+
+  it('that is strict names the fields itself', async () => {
+    const { server, outcome } = await checkedBy(400, strict)
+    const message = 'spec.template.spec.nodeSelectr: pods have no such field in this cluster'
+    await expect(outcome).rejects.toMatchObject({ code: 'invalid', message })
+    expect(server.requests).toEqual(['POST /api/v1/namespaces/games/pods?dryRun=All&fieldValidation=Strict'])
+  })
+
+  it.each([
+    [403, forbidden],
+    [400, { ...strict, message: 'admission webhook "x" does not support dry run' }],
+  ])('that answers %i for another reason refuses no template', async (status, body) => {
+    await expect((await checkedBy(status, body)).outcome).resolves.toBeUndefined()
+  })
+})
+
+describeOnCluster('a build with a field that pods do not have', () => {
+  const space = ownNamespace()
+
+  it(
+    'is refused when it is created or edited through the fleet, and no pod is created',
+    { timeout: 120_000 },
+    async () => {
+      const backend = kubernetesBackend({ namespaces: [space()], portRange: nextRange(10), logger: silentLogger })
+      const fleet = await createFleet({ backend, agent: { external: '192.0.2.1:56001' }, logger: silentLogger })
+      onTestFinished(() => fleet.close())
+      const ref = { namespace: space(), name: 'arena' }
+      const spec = { buildID: 'checked', standingBy: 0, max: 1, portsToExpose: [7777] }
+      const { nodeSelectr: _, ...pod } = template.spec
+      await until('it leads', () => fleet.builds.list().then(() => true))
+      const refusal = { code: 'invalid', message: expect.stringContaining('spec.template.spec.nodeSelectr') }
+      await expect(fleet.builds.create({ metadata: ref, spec: { ...spec, template } })).rejects.toMatchObject(refusal)
+      await fleet.builds.create({ metadata: ref, spec: { ...spec, template: { spec: pod } } })
+      await expect(fleet.builds.update(ref, { ...spec, template })).rejects.toMatchObject(refusal)
+      expect((await fleet.builds.get(ref)).spec.template).toEqual({ spec: pod })
+    },
+  )
+})
