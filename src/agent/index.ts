@@ -1,4 +1,10 @@
 /** The agent: the HTTP endpoint to which game servers send heartbeats. */
 export { maxHeartbeatBytes } from './bodies.js'
-export { agentListener, type AgentListenerOptions, type AgentOperation, type HeartbeatTarget } from './listener.js'
+export {
+  agentListener,
+  type AgentListenerOptions,
+  type AgentOperation,
+  type ForwardHeartbeat,
+  type HeartbeatTarget,
+} from './listener.js'
 export { type Agent, defaultAgentHost, defaultAgentPort, startAgent, type StartAgentOptions } from './start.js'

@@ -28,6 +28,8 @@ export interface HeartbeatTarget {
    * If absent, every caller counts as a server.
    */
   knowsServer?(sessionHostId: string): boolean
+  /** Passes a heartbeat on while another host leads. Undefined if this host answers it. Never rejects. */
+  readonly forwardHeartbeat?: ForwardHeartbeat | undefined
   /** See `Fleet.holdHeartbeat`. If absent, every heartbeat is answered at once. */
   holdHeartbeat?(sessionHostId: string, hold: HeartbeatHold): (() => void) | undefined
 }
@@ -43,6 +45,13 @@ export interface AgentListenerOptions {
 }
 
 export type AgentOperation = 'heartbeat' | 'gsdkInfo'
+
+/** `prefer`: the header, if the game sent one. Resolves with the leader's answer, or with undefined if there is none. */
+export type ForwardHeartbeat = (
+  sessionHostId: string,
+  body: string,
+  call: { readonly prefer: string | undefined; readonly signal: AbortSignal },
+) => Promise<{ readonly status: number; readonly text: string } | undefined> | undefined
 
 /** The agent as a `node:http` listener. Also works behind Express and a body parser. Returns 404 for unknown paths. */
 export function agentListener(target: HeartbeatTarget, options: AgentListenerOptions = {}): RequestListener {
@@ -131,6 +140,22 @@ function heartbeatHandler(target: HeartbeatTarget, logger: Logger) {
     return answerHeartbeat(id, readHeartbeat(parsed), request, response)
   }
 
+  /** Whether another host answers this heartbeat. */
+  const isForwarded = (id: string, body: Body, request: IncomingMessage, response: ServerResponse) => {
+    if (target.forwardHeartbeat === undefined || typeof body === 'string' || !('text' in body)) return false
+    const gone = new AbortController()
+    const prefer = request.headers['prefer']
+    const answer = target.forwardHeartbeat(id, body.text, { prefer: prefer?.toString(), signal: gone.signal })
+    if (answer === undefined) return false
+    response.once('close', () => gone.abort())
+    void answer.then((found) => {
+      if (response.destroyed) return
+      if (found) send(response, found.status, found.text)
+      else sendAnswer(response, { ...continueAnswer, isElsewhere: true })
+    })
+    return true
+  }
+
   const isServer = (id: string) => {
     try {
       return target.knowsServer?.(id) ?? true
@@ -144,7 +169,9 @@ function heartbeatHandler(target: HeartbeatTarget, logger: Logger) {
     if (request.readableDidRead) return answerHeartbeat(id, readHeartbeat(request.body), request, response)
     const declaredBytes = Number(request.headers['content-length'])
     if (declaredBytes > maxHeartbeatBytes) return refuseBody(request, response)
-    const done = (body: Body) => answerBody(id, body, request, response)
+    const done = (body: Body) => {
+      if (!isForwarded(id, body, request, response)) answerBody(id, body, request, response)
+    }
     return isServer(id) ? bodies.ofServer(id, request, done) : bodies.ofStranger(request, done)
   }
 }

@@ -6,7 +6,8 @@ import type { Fleet } from '../contracts/fleet.js'
 import { type FleetOptions, resolveOptions } from '../contracts/options.js'
 import { openDefaultStore } from '../stores/default-store.js'
 import { facade } from './facade.js'
-import { openLink } from './forwarding/link.js'
+import { heartbeatForwarder } from './forwarding/heartbeats.js'
+import { type OpenLink, openLink } from './forwarding/link.js'
 import { followGameOutput } from './game-output.js'
 import { LeaderTerm } from './leader-term.js'
 import { handleStoreLoss, storeDamaged } from './store-loss.js'
@@ -29,12 +30,16 @@ export async function createFleet(options: FleetOptions): Promise<Fleet> {
     const closeBackend = once(async () => backend.close())
     const resignOnce = once(() => resign())
     cleanUp.unshift(closeBackend, resignOnce)
+    const closing = new AbortController()
     const target: HeartbeatTarget = {
       heartbeat: (id, beat) => term.heartbeat(id, beat),
       knowsServer: (id) => term.knowsServer(id),
       holdHeartbeat: (id, hold) => term.holdHeartbeat(id, hold),
+      ...(resolved.forwarding && { forwardHeartbeat: heartbeatForwarder(() => opened.link, closing.signal) }),
     }
     const loss = await handleStoreLoss(store, backend, options.acceptStoreLoss ?? false)
+    /** Empty until there is a link: the agent listens before. */
+    const opened: { link?: OpenLink } = {}
     let agent: Agent | undefined
     let endpoint: AgentEndpoint | undefined
     if (backend.capabilities.agent && !('external' in agentOptions)) {
@@ -63,9 +68,12 @@ export async function createFleet(options: FleetOptions): Promise<Fleet> {
     const link = forwarding && openLink({ forwarding, elector, store, leads: () => term.leads() })
     if (link) {
       // Until the store closes, since its key proves this host to the others.
+      opened.link = link
       cleanUp.splice(cleanUp.indexOf(resignOnce) + 1, 0, async () => link.close())
       term.emitter.on('LeadershipChanged', link.changed)
     }
+    // Else the agent would wait for the heartbeats that the leader holds.
+    cleanUp.unshift(async () => closing.abort())
     const handOver = async () => {
       for (const step of [stop, closeBackend, resignOnce]) await step()
     }

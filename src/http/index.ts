@@ -1,5 +1,11 @@
 /** The HTTP APIs: routes to mount in a host app, and `serve`, which runs them on their own ports. */
-export { agentListener, type AgentListenerOptions, type AgentOperation, type HeartbeatTarget } from '../agent/index.js'
+export {
+  agentListener,
+  type AgentListenerOptions,
+  type AgentOperation,
+  type ForwardHeartbeat,
+  type HeartbeatTarget,
+} from '../agent/index.js'
 export {
   allocationRoutes,
   type AllocatingFleet,

@@ -2,11 +2,13 @@
  * The routes that the fleet's other hosts reach, on a listener that admits them alone. What they forward is carried out here, or refused:
  * it is never forwarded again, so that two hosts cannot pass a request to and fro.
  */
+import { agentListener, type HeartbeatTarget } from '../../agent/index.js'
 import { FleetError } from '../../contracts/errors.js'
 import { type LeaderLink, leadsPath } from '../../contracts/elector.js'
 import { internalsOf } from '../../fleet/internals.js'
 import type { RouteGroup } from '../core/handler-table.js'
 import { HttpError, retryAfter } from '../core/http-response.js'
+import type { Routes } from '../core/routes.js'
 import { notBegunHeader, readCaller } from './headers.js'
 import { isForNextLeader, mayRepeat } from './repetition.js'
 
@@ -21,6 +23,20 @@ export function forwardedGroups(fleet: object, groups: readonly RouteGroup[]): r
   }
   const paths = { [leadsPath]: { GET: { handle: answer } } }
   return [...groups.map((group) => forwardedGroup(group, link)), ...(first ? [{ ...first, paths }] : [])]
+}
+
+/** Also answers the heartbeats that other hosts pass on. The fleet answers each itself. */
+export function withHeartbeats(routes: Routes, fleet: HeartbeatTarget): Routes {
+  const { heartbeat, knowsServer, holdHeartbeat } = fleet
+  const agent = agentListener({
+    heartbeat,
+    ...(knowsServer && { knowsServer }),
+    ...(holdHeartbeat && { holdHeartbeat }),
+  })
+  return {
+    ...routes,
+    nodeHandler: (request, response) => routes.nodeHandler(request, response, () => agent(request, response)),
+  }
 }
 
 function forwardedGroup({ forward: _, ...group }: RouteGroup, link: LeaderLink): RouteGroup {

@@ -27,7 +27,7 @@ import type { Compat } from '../api/compat.js'
 import type { EventStreamOptions } from '../api/event-stream.js'
 import { managementGroup } from '../api/management.js'
 import { type MetricsSource, metricsType, observationGroup } from '../api/observation.js'
-import { forwardedGroups } from '../forwarding/forwarded-routes.js'
+import { forwardedGroups, withHeartbeats } from '../forwarding/forwarded-routes.js'
 import { createRoutes, type Routes } from '../core/routes.js'
 import type { DashboardPage } from './dashboard-page.js'
 import { resolveServeLimits, type ServeLimits } from './limits.js'
@@ -240,7 +240,11 @@ function forwardedOnly(options: ServeOptions, limits: ServeLimits): Routes {
   const closing = new AbortController()
   const own = routeOptions(options, 'management', limits)
   const groups = [managementGroup(fleet, own, closing.signal), allocationGroup(fleet, own, closing.signal)]
-  return createRoutes(forwardedGroups(fleet, groups), { closing, cors: undefined, ...descriptionOf(fleet, options) })
+  const description = descriptionOf(fleet, options)
+  return withHeartbeats(
+    createRoutes(forwardedGroups(fleet, groups), { closing, cors: undefined, ...description }),
+    fleet,
+  )
 }
 
 /** Only who can reach its address may ask, so it needs no limit of requests per client either. */

@@ -1,5 +1,5 @@
 /** Hosts of one fleet in this process: a shared store, shared game servers, and an election that tests decide. */
-import { memoryBackend } from 'gamekeeper/memory'
+import { memoryBackend, type MemoryBackendOptions } from 'gamekeeper/memory'
 import { type Backend, createFleet, type ElectionListener, type Elector, type Fleet, systemClock } from 'gamekeeper'
 import { serve, type Served, type ServeOptions } from 'gamekeeper/http'
 import { onTestFinished } from 'vitest'
@@ -68,12 +68,13 @@ export interface HostOptions {
   readonly serve?: Partial<ServeOptions>
 }
 
-export function hosts(more: Partial<Backend> = {}) {
+export function hosts(more: Partial<Backend> = {}, games: MemoryBackendOptions = {}) {
   const election = new Election()
   const shared = sharedMemory()
-  const backend = memoryBackend({ clock: systemClock, heartbeatIntervalMs: 25 })
+  const backend = memoryBackend({ clock: systemClock, heartbeatIntervalMs: 25, ...games })
   return {
     election,
+    backend,
     async open(options: HostOptions = {}): Promise<Host> {
       const proxy = await openProxy()
       onTestFinished(() => proxy.close())
@@ -84,6 +85,7 @@ export function hosts(more: Partial<Backend> = {}) {
         store: shared.open(),
         elector: election.elector,
         forwarding: { address, secret: options.secret ?? secret },
+        agent: { port: 0 },
         logger: false,
       })
       onTestFinished(() => fleet.close())
