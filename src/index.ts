@@ -74,7 +74,13 @@ export type {
 export { createFleet } from './fleet/create-fleet.js'
 export type { Heartbeat, HeartbeatAnswer, HeartbeatHold } from './rules/game/heartbeat.js'
 export type { PortRange } from './rules/model/ports.js'
-export type { CounterCondition, LabelExpression, ListCondition, ServerSelector } from './rules/model/allocation.js'
+export type {
+  AllocationOrder,
+  CounterCondition,
+  LabelExpression,
+  ListCondition,
+  ServerSelector,
+} from './rules/model/allocation.js'
 export type * from './rules/model/resources.js'
 export type * from './rules/model/run.js'
 export type {

@@ -18,7 +18,13 @@ export type { Allocation, GameSession, GameSessionBody, Sessions } from '../cont
 export type { AllOptions, CallOptions, Page, PageOptions } from '../contracts/call-options.js'
 export type { IsolationStatus, LogsOptions } from '../contracts/backend.js'
 export type { DrainOptions, DrainResult } from '../contracts/options.js'
-export type { CounterCondition, LabelExpression, ListCondition, ServerSelector } from '../rules/model/allocation.js'
+export type {
+  AllocationOrder,
+  CounterCondition,
+  LabelExpression,
+  ListCondition,
+  ServerSelector,
+} from '../rules/model/allocation.js'
 export type { AllocationRequest, ApplyResult, BuildSpec, RefLike } from '../rules/model/resources.js'
 export type { BuildSpecInput, RunPort, RunSpec } from '../rules/model/run.js'
 export type {

@@ -10,6 +10,7 @@ import { allocateFile } from './allocate-file.js'
 import { allocateHttp } from './allocate-http.js'
 import { allocateKubernetes } from './allocate-kubernetes.js'
 import { allocateMemory } from './allocate-memory.js'
+import { allocateSelectors } from './allocate-selectors.js'
 import { dockerStart } from './docker-start.js'
 import { failover } from './failover.js'
 import { heartbeat } from './heartbeat.js'
@@ -20,6 +21,7 @@ import { settled } from './settled.js'
 
 const benches: readonly Bench[] = [
   allocateMemory,
+  allocateSelectors,
   allocateFile,
   allocateHttp,
   allocateKubernetes,

@@ -87,7 +87,7 @@ export class Allocator {
   async #join(first: CallInProgress, request: AllocationRequest, options: AllocateOptions): Promise<Allocation> {
     const { clock, inventory } = this.#ctx
     const selection = selectionOf(request)
-    const isSame = first.target === targetOf(request, selection)
+    const isSame = targetOf(first.request, first.selection) === targetOf(request, selection)
     const since = clock.elapsed()
     const leftMs = () => Math.max(0, options.waitMs - (clock.elapsed() - since))
     const hasServer = () => inventory.serverBySession(request.sessionID) !== undefined

@@ -3,7 +3,7 @@ import type { Clock } from '../../contracts/clock.js'
 import { FleetError } from '../../contracts/errors.js'
 import type { Allocation } from '../../contracts/sessions.js'
 import type { AllocationRequest, Session } from '../../rules/model/resources.js'
-import { type Selection, selectionOf, targetOf } from '../../rules/planning/selection.js'
+import { type Selection, selectionOf } from '../../rules/planning/selection.js'
 
 export interface AllocateOptions {
   /** How long to wait for a server. */
@@ -14,8 +14,7 @@ export interface AllocateOptions {
 }
 
 export interface CallInProgress {
-  /** What the call asks for: see `targetOf`. */
-  readonly target: string
+  readonly request: AllocationRequest
   readonly selection: Selection | undefined
   /** Determines the position in the wait queue. The call keeps its ticket if it has to wait again. */
   readonly ticket: number
@@ -33,8 +32,7 @@ const pendingForever = new Promise<never>(() => {})
 
 export function newCall(request: AllocationRequest, ticket: number, confirms: boolean): CallInProgress {
   const selection = selectionOf(request)
-  const target = targetOf(request, selection)
-  return { target, selection, ticket, confirms, hadServer: false, timedOutJoins: undefined, result: pendingForever }
+  return { request, selection, ticket, confirms, hadServer: false, timedOutJoins: undefined, result: pendingForever }
 }
 
 /**

@@ -1,13 +1,16 @@
 /** Finds servers for requests that select them by their data, and the builds whose demand such a request raises. */
 import { FleetError } from '../../contracts/errors.js'
 import type { ServerSelector } from '../../rules/model/allocation.js'
+import { type Candidate, compareCandidates, isByMachine } from '../../rules/planning/order.js'
 import { counterOrListMissing, fits, misfitOf, type Selection } from '../../rules/planning/selection.js'
 import { buildHealth } from '../../rules/model/status.js'
 import { shown } from '../../rules/validation/problem.js'
 import { hasCondition } from '../reporting/conditions.js'
-import { DataGroups, type AllocatableBucket } from '../state/data-groups.js'
+import { type AllocatableBucket, DataGroups, type GroupedServers } from '../state/data-groups.js'
 import type { BuildEntry, ServerEntry } from '../state/entries.js'
 import type { Inventory } from '../state/inventory.js'
+import type { LinkedSet } from '../state/linked-set.js'
+import { type MachineLoads, machineOf } from '../state/machine-loads.js'
 import { noServerError } from './allocation-errors.js'
 import type { Home, SelectiveCaller } from './wait-queue.js'
 
@@ -18,11 +21,11 @@ const all = ['ready', 'outdatedReady', 'unheard', 'outdatedUnheard'] as const
 const maxAnnotationsRead = 32
 
 export class Selector {
-  readonly #inventory: Pick<Inventory, 'buildByID'>
+  readonly #inventory: Pick<Inventory, 'buildByID' | 'machineLoads'>
   readonly #callers: (build: BuildEntry) => number
 
   /** `callers` returns the number of waiting callers that count as demand for the build. */
-  constructor(inventory: Pick<Inventory, 'buildByID'>, callers: (build: BuildEntry) => number) {
+  constructor(inventory: Pick<Inventory, 'buildByID' | 'machineLoads'>, callers: (build: BuildEntry) => number) {
     this.#inventory = inventory
     this.#callers = callers
   }
@@ -52,8 +55,8 @@ export class Selector {
   }
 
   /**
-   * Picks a server that fits the first selector that any server fits: of those that run the current template, the one that has been
-   * standing by for the longest. Picks one that this host has not heard only if the caller cannot wait, and no other fits any selector.
+   * Picks a server that fits the first selector that any server fits: of those that run the current template, the first in the order of
+   * the request. Picks one that this host has not heard only if the caller cannot wait, and no other fits any selector.
    * Looks at each group of servers with the same data once.
    */
   pick(selection: Selection, canWait: boolean): ServerEntry | undefined {
@@ -110,22 +113,32 @@ export class Selector {
 
   #pickFrom(
     selector: ServerSelector,
-    { change }: Selection,
+    { change, order }: Selection,
     buckets: readonly AllocatableBucket[],
   ): ServerEntry | undefined {
     const shared = withoutAnnotations(change)
-    const groups = this.#buildsOf(selector).flatMap((build) => {
-      if (build.draining) return []
+    const builds = this.#buildsOf(selector)
+    const machineLoads = isByMachine(order) ? this.#inventory.machineLoads : undefined
+    for (const build of builds) {
       build.groups ??= new DataGroups(build)
-      return [...build.groups.all].filter(({ data }) => fits(data, selector, shared))
-    })
+      if (machineLoads) build.groups.indexMachines()
+    }
     for (const bucket of buckets) {
-      let first: ServerEntry | undefined
-      for (const { servers } of groups) {
-        const entry = firstWithRoom(servers[bucket], change)
-        if (entry && (!first || since(entry) < since(first))) first = entry
+      let best: (Candidate & { readonly entry: ServerEntry }) | undefined
+      for (const { draining, groups } of builds) {
+        if (draining || !groups) continue
+        for (const { data, servers } of groups.all) {
+          // Whether a group fits takes longer to find out than which of its servers goes first, except by machine.
+          if (machineLoads && !fits(data, selector, shared)) continue
+          const entry = firstOf(servers[bucket], change, order, machineLoads)
+          if (!entry) continue
+          const machineLoad = machineLoads?.of(machineOf(entry)) ?? 0
+          const next = { entry, since: entry.standingBySince ?? 0, machineLoad, data }
+          if (best && compareCandidates(order, next, best) >= 0) continue
+          if (machineLoads || fits(data, selector, shared)) best = next
+        }
       }
-      if (first) return first
+      if (best) return best.entry
     }
     return undefined
   }
@@ -164,12 +177,12 @@ export class Selector {
 
   /** The builds that the selector names and that exist, each once. */
   #buildsOf({ builds }: ServerSelector): readonly BuildEntry[] {
-    const found = new Set<BuildEntry>()
+    const found: BuildEntry[] = []
     for (const id of builds) {
       const build = this.#inventory.buildByID(id)
-      if (build) found.add(build)
+      if (build && !found.includes(build)) found.push(build)
     }
-    return [...found]
+    return found
   }
 }
 
@@ -179,18 +192,49 @@ function withoutAnnotations(change: Selection['change']): Selection['change'] {
   return rest
 }
 
-function since({ standingBySince = 0 }: ServerEntry): number {
-  return standingBySince
+/** The server of a group that goes first. */
+function firstOf(
+  { all: servers, byMachine }: GroupedServers,
+  change: Selection['change'],
+  order: Selection['order'],
+  machineLoads: MachineLoads | undefined,
+): ServerEntry | undefined {
+  if (!machineLoads) return order?.by === 'newest' ? lastWithRoom(servers, change) : firstWithRoom(servers, change)
+  let best: ServerEntry | undefined
+  let bestLoad = 0
+  for (const [machine, onMachine] of byMachine) {
+    const load = machineLoads.of(machine)
+    if (best && (order?.by === 'packed' ? load < bestLoad : load > bestLoad)) continue
+    const entry = firstWithRoom(onMachine, change)
+    if (!entry || (best && load === bestLoad && !isEarlier(entry, best))) continue
+    best = entry
+    bestLoad = load
+  }
+  return best
+}
+
+function isEarlier(a: ServerEntry, b: ServerEntry): boolean {
+  return (a.standingBySince ?? 0) < (b.standingBySince ?? 0)
 }
 
 /** The servers have the same data except for their annotations. */
-function firstWithRoom(servers: ReadonlySet<ServerEntry>, change: Selection['change']): ServerEntry | undefined {
+function firstWithRoom(servers: LinkedSet<ServerEntry>, change: Selection['change']): ServerEntry | undefined {
+  if (!change?.annotations) return servers.first
   let read = 0
   for (const entry of servers) {
-    if (!change?.annotations || fits(entry.record.data, anyServer, { annotations: change.annotations })) return entry
+    if (hasRoom(entry, change)) return entry
     if (++read === maxAnnotationsRead) break
   }
   return undefined
+}
+
+function lastWithRoom(servers: LinkedSet<ServerEntry>, change: Selection['change']): ServerEntry | undefined {
+  const { last } = servers
+  return last && hasRoom(last, change) ? last : firstWithRoom(servers, change)
+}
+
+function hasRoom({ record }: ServerEntry, change: Selection['change']): boolean {
+  return !change?.annotations || fits(record.data, anyServer, { annotations: change.annotations })
 }
 
 const anyServer: ServerSelector = { builds: [] }

@@ -57,6 +57,8 @@ export function newServer(build: BuildEntry, record: Server, revision: string | 
     bucketLink: unlinked(),
     heartbeatLink: unlinked(),
     nextHeartbeatLink: unlinked(),
+    groupLink: unlinked(),
+    machineLink: unlinked(),
     intent: undefined,
     selection: undefined,
     uncertain: false,

@@ -5,27 +5,37 @@
 import { canonical } from '../../rules/model/canonical.js'
 import { noData, type ServerData } from '../../rules/model/server-data.js'
 import type { Bucket, BuildEntry, ServerEntry } from './entries.js'
+import { LinkedSet } from './linked-set.js'
+import { machineOf } from './machine-loads.js'
 
 const allocatable = ['ready', 'outdatedReady', 'unheard', 'outdatedUnheard'] as const
 export type AllocatableBucket = (typeof allocatable)[number]
+
+/** In the order in which they became ready with these data. */
+export interface GroupedServers {
+  readonly all: LinkedSet<ServerEntry>
+  /** The same by machine. Empty until a request asks for an order by machine. */
+  readonly byMachine: Map<string, LinkedSet<ServerEntry>>
+}
 
 export interface DataGroup {
   readonly key: string
   /** Of one of its servers. The others may have other annotations, on which no selector depends. */
   readonly data: ServerData | undefined
-  /** In the order in which they became ready. */
-  readonly servers: Readonly<Record<AllocatableBucket, Set<ServerEntry>>>
+  readonly servers: Readonly<Record<AllocatableBucket, GroupedServers>>
 }
 
 interface Place {
   readonly group: DataGroup
   readonly bucket: AllocatableBucket
   readonly data: ServerData | undefined
+  readonly machine: string
 }
 
 export class DataGroups {
   readonly #groups = new Map<string, DataGroup>()
   readonly #places = new Map<ServerEntry, Place>()
+  #hasMachines = false
 
   constructor({ buckets }: Pick<BuildEntry, 'buckets'>) {
     for (const bucket of allocatable) for (const entry of buckets[bucket]) this.place(entry)
@@ -36,34 +46,56 @@ export class DataGroups {
     return this.#groups.values()
   }
 
-  /** Call when the bucket or the data of a server have changed. */
+  /** Keeps `byMachine` from now on. */
+  indexMachines(): void {
+    if (this.#hasMachines) return
+    this.#hasMachines = true
+    for (const { servers } of this.#groups.values()) {
+      for (const bucket of allocatable) for (const entry of servers[bucket].all) addToMachine(servers[bucket], entry)
+    }
+  }
+
+  /** Call when the bucket, the data or the machine of a server has changed. */
   place(entry: ServerEntry): void {
     const { bucket } = entry
     const { data } = entry.record
     const before = this.#places.get(entry)
-    if (before?.bucket === bucket && before.data === data) return
-    const key = before?.data === data && before ? before.group.key : keyOf(data)
+    const machine = machineOf(entry)
+    if (before?.bucket === bucket && before.data === data && before.machine === machine) return
+    if (!isAllocatable(bucket)) return this.remove(entry)
+    const key = before && before.data === data ? before.group.key : keyOf(data)
     // Only its annotations have changed: it keeps its place.
-    if (before?.bucket === bucket && before.group.key === key) {
+    if (before?.bucket === bucket && before.group.key === key && before.machine === machine) {
       this.#places.set(entry, { ...before, data })
       return
     }
     if (before) this.remove(entry)
-    if (!isAllocatable(bucket)) return
     const group = this.#groups.get(key) ?? newGroup(key, data)
     this.#groups.set(key, group)
-    group.servers[bucket].add(entry)
-    this.#places.set(entry, { group, bucket, data })
+    const servers = group.servers[bucket]
+    servers.all.add(entry)
+    if (this.#hasMachines) addToMachine(servers, entry)
+    this.#places.set(entry, { group, bucket, data, machine })
   }
 
   remove(entry: ServerEntry): void {
     const place = this.#places.get(entry)
     if (!place) return
-    const { group, bucket } = place
+    const { group, bucket, machine } = place
+    const { all, byMachine } = group.servers[bucket]
     this.#places.delete(entry)
-    group.servers[bucket].delete(entry)
-    if (allocatable.every((name) => group.servers[name].size === 0)) this.#groups.delete(group.key)
+    all.delete(entry)
+    const onMachine = byMachine.get(machine)
+    if (onMachine?.delete(entry) && onMachine.size === 0) byMachine.delete(machine)
+    if (allocatable.every((name) => group.servers[name].all.size === 0)) this.#groups.delete(group.key)
   }
+}
+
+function addToMachine({ byMachine }: GroupedServers, entry: ServerEntry): void {
+  const machine = machineOf(entry)
+  const servers = byMachine.get(machine) ?? new LinkedSet<ServerEntry>(({ machineLink }) => machineLink)
+  servers.add(entry)
+  byMachine.set(machine, servers)
 }
 
 function isAllocatable(bucket: Bucket): bucket is AllocatableBucket {
@@ -75,6 +107,9 @@ function keyOf({ labels, counters, lists }: ServerData = noData): string {
 }
 
 function newGroup(key: string, data: ServerData | undefined): DataGroup {
-  const set = () => new Set<ServerEntry>()
-  return { key, data, servers: { ready: set(), outdatedReady: set(), unheard: set(), outdatedUnheard: set() } }
+  const none = (): GroupedServers => ({
+    all: new LinkedSet<ServerEntry>(({ groupLink }) => groupLink),
+    byMachine: new Map(),
+  })
+  return { key, data, servers: { ready: none(), outdatedReady: none(), unheard: none(), outdatedUnheard: none() } }
 }

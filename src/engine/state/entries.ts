@@ -63,6 +63,10 @@ export interface ServerEntry {
   readonly heartbeatLink: Link<ServerEntry>
   /** The server's position in `heldReady` or `dueReady` of its build. */
   readonly nextHeartbeatLink: Link<ServerEntry>
+  /** The server's position among the servers of its build with the same data. */
+  readonly groupLink: Link<ServerEntry>
+  /** The same, of those on its machine. */
+  readonly machineLink: Link<ServerEntry>
   /** The session that the server is being allocated to. Not durable yet, so the caller has not been answered. */
   intent: Session | undefined
   /** What the request for `intent` demands of the server's data, and how it changes them. Its write decides. */

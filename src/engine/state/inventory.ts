@@ -11,6 +11,7 @@ import { templateHash } from '../../rules/planning/template-hash.js'
 import { repairedData } from '../../rules/validation/server-data.js'
 import { newBuild, newServer } from './create-entries.js'
 import type { Bucket, BuildEntry, ServerEntry } from './entries.js'
+import { MachineLoads } from './machine-loads.js'
 import { PlayerIndex } from './player-index.js'
 import { bucketOf, isDraining, isEmpty, isReady, serversOf } from './queries.js'
 
@@ -32,6 +33,7 @@ export class Inventory {
   readonly #serversBySession = new Map<string, ServerEntry>()
   readonly #serversByHostId = new Map<string, ServerEntry>()
   readonly players = new PlayerIndex()
+  #machineLoads: MachineLoads | undefined
   /** Builds that have a record, by `namespace/name`. */
   readonly builds: ReadonlyMap<string, BuildEntry> = this.#builds
   /** All servers, by `namespace/name`. */
@@ -54,6 +56,11 @@ export class Inventory {
   /** Like `serverBySession`, for a caller that has the session's key already. */
   serverBySessionKey(key: string): ServerEntry | undefined {
     return this.#serversBySession.get(key)
+  }
+
+  /** The servers with a session on each machine. Counted from the first call on. */
+  get machineLoads(): MachineLoads {
+    return (this.#machineLoads ??= new MachineLoads(this.#servers.values()))
   }
 
   serverByHostId(hostId: string): ServerEntry | undefined {
@@ -125,6 +132,7 @@ export class Inventory {
     entry.bucket = bucket
     build.buckets[bucket].add(entry)
     build.groups?.place(entry)
+    this.#machineLoads?.update(entry)
     return entry
   }
 
@@ -201,6 +209,7 @@ export class Inventory {
     build.needsAction.delete(entry)
     build.withoutPort.delete(entry)
     build.groups?.remove(entry)
+    this.#machineLoads?.remove(entry)
     build.heartbeating.delete(entry)
     build.awaitingFirstHeartbeat.delete(entry)
     build.awaitingHeartbeat.delete(entry)
@@ -213,7 +222,8 @@ export class Inventory {
     if (before === record) return
     entry.record = record
     this.#place(entry)
-    if (before.data !== record.data) entry.build.groups?.place(entry)
+    if (before.data !== record.data || before.node !== record.node) entry.build.groups?.place(entry)
+    if (before.node !== record.node) this.#machineLoads?.update(entry)
     this.#listener.changed(entry, before, from)
   }
 
@@ -223,6 +233,7 @@ export class Inventory {
     entry.build.buckets[bucket].add(entry)
     entry.bucket = bucket
     entry.build.groups?.place(entry)
+    this.#machineLoads?.update(entry)
     if (bucket !== 'ready') entry.nextHeartbeatLink.set?.delete(entry)
     if (isReady(bucket)) this.#listener.ready(entry)
   }

@@ -39,8 +39,8 @@ type UpdatedData =
  * that would leave a count or list out of its range, and one that would make the labels or annotations too large.
  */
 export function updatedData(data: ServerData = noData, update: ServerDataUpdate): UpdatedData {
-  const labels = withTexts(data.labels, update.labels)
-  const annotations = withTexts(data.annotations, update.annotations)
+  const labels = update.labels ? withTexts(data.labels, update.labels) : data.labels
+  const annotations = update.annotations ? withTexts(data.annotations, update.annotations) : data.annotations
   const tooLarge =
     (update.labels && tooManyIn(labels, data.labels)) ??
     (update.annotations && tooLargeIn(annotations, data.annotations))
@@ -60,9 +60,10 @@ type Each<T> =
 function withEach<T extends object, U>(
   field: 'counters' | 'lists',
   entries: Readonly<Record<string, T>>,
-  updates: Readonly<Record<string, U>> = {},
+  updates: Readonly<Record<string, U>> | undefined,
   updated: (entry: T, update: U) => T | Problem,
 ): Each<T> {
+  if (!updates) return { ok: true, entries }
   const next: Record<string, T> = { ...entries }
   for (const [name, update] of Object.entries(updates)) {
     const entry = own(entries, name)
@@ -112,7 +113,7 @@ function updatedList({ values, capacity: before }: ValueList, update: ListUpdate
 
 function withTexts(
   texts: Readonly<Record<string, string>>,
-  update: Readonly<Record<string, string | null>> = {},
+  update: Readonly<Record<string, string | null>>,
 ): Readonly<Record<string, string>> {
   const next = { ...texts }
   for (const [key, text] of Object.entries(update)) {

@@ -15,6 +15,8 @@ export interface AllocationRequest {
   readonly sessionCookie?: string
   /** Ids of the players expected to connect first. */
   readonly initialPlayers?: readonly string[]
+  /** Which of the servers that fit the same selector is taken. Default: `first-ready`. */
+  readonly order?: AllocationOrder
   /** Labels to set on the server together with the session; null removes one. */
   readonly labels?: NonNullable<ServerDataUpdate['labels']>
   /** Annotations to set on the server together with the session; null removes one. */
@@ -23,6 +25,30 @@ export interface AllocationRequest {
   readonly counters?: NonNullable<ServerDataUpdate['counters']>
   /** Changes of lists, together with the session. A server that they would overfill does not fit. */
   readonly lists?: NonNullable<ServerDataUpdate['lists']>
+}
+
+export const allocationOrders = [
+  'first-ready',
+  'newest',
+  'packed',
+  'distributed',
+  'least-available',
+  'most-available',
+] as const
+
+/** Servers that run the current template go first in any order. Of equal servers, the one that has been standing by for longest is taken. */
+export interface AllocationOrder {
+  /**
+   * - `first-ready`: the server that has been standing by for longest with its present data.
+   * - `newest`: the one that has been standing by for the shortest time.
+   * - `packed`: one on the machine where the most servers of the fleet have a session, so that other machines become empty.
+   * - `distributed`: one on the machine where the fewest have.
+   * - `least-available`, `most-available`: the one whose counter has the least, or the most, left up to its capacity. A server without the
+   *   counter comes last.
+   */
+  readonly by: (typeof allocationOrders)[number]
+  /** Name of the counter. Only for `least-available` and `most-available`, and required for them. */
+  readonly counter?: string
 }
 
 /** A server fits if it is of one of the builds and meets all conditions. */

@@ -1,5 +1,5 @@
 /** Whether a server fits a request that selects servers by their data. Pure. */
-import type { AllocationRequest, LabelExpression, ServerSelector } from '../model/allocation.js'
+import type { AllocationOrder, AllocationRequest, LabelExpression, ServerSelector } from '../model/allocation.js'
 import { canonical } from '../model/canonical.js'
 import { draftOf, type Server } from '../model/resources.js'
 import { noData, type ServerData, type ServerDataUpdate } from '../model/server-data.js'
@@ -11,13 +11,17 @@ export interface Selection {
   readonly selectors: readonly ServerSelector[]
   /** What to change together with the session. A server in which the change does not fit is not taken. */
   readonly change: ServerDataUpdate | undefined
+  /** Undefined for `first-ready`. */
+  readonly order: AllocationOrder | undefined
 }
 
 /** Returns undefined for a request that only names a build. */
 export function selectionOf(request: AllocationRequest): Selection | undefined {
   const { buildID, select, labels, annotations, counters, lists } = request
+  const order = request.order?.by === 'first-ready' ? undefined : request.order
+  const selectors = select ?? [{ builds: [buildID ?? ''] }]
   if ((labels ?? annotations ?? counters ?? lists) === undefined) {
-    return select && { selectors: select, change: undefined }
+    return select || order ? { selectors, change: undefined, order } : undefined
   }
   const change = {
     ...(labels && { labels }),
@@ -25,7 +29,7 @@ export function selectionOf(request: AllocationRequest): Selection | undefined {
     ...(counters && { counters }),
     ...(lists && { lists }),
   }
-  return { selectors: select ?? [{ builds: [buildID ?? ''] }], change }
+  return { selectors, change, order }
 }
 
 /** Equal for requests that ask for the same: a second call for a session joins the first only if it does. */
@@ -74,15 +78,17 @@ export function withChange(
   { selectors, change }: Selection,
   isOfBuild: (buildID: string) => boolean,
 ): Server | undefined {
-  const fitting = selectors.some(
-    ({ builds, ...rest }) => builds.some(isOfBuild) && fits(server.data, { builds, ...rest }, change),
-  )
-  if (!fitting || change === undefined) return fitting ? server : undefined
-  const updated = updatedData(server.data, change)
-  if (!updated.ok) return undefined
-  const next = draftOf(server)
-  next.data = updated.data
-  return next
+  const { data = noData } = server
+  for (const selector of selectors) {
+    if (!selector.builds.some(isOfBuild) || unmet(data, selector) !== undefined) continue
+    if (change === undefined) return server
+    const updated = updatedData(data, change)
+    if (!updated.ok) return undefined
+    const next = draftOf(server)
+    next.data = updated.data
+    return next
+  }
+  return undefined
 }
 
 /** Returns the first condition that the data do not meet, as the path of a field. */

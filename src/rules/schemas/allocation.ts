@@ -1,7 +1,7 @@
 /** Schemas of an allocation: the request and the response. */
 import { sizeLimits } from '../model/sizes.js'
 import { allocatedPorts, guid, initialPlayers, kib, serverRef, sessionID } from './common.js'
-import { serverSelectors } from './selection.js'
+import { allocationOrder, serverSelectors } from './selection.js'
 import { serverDataUpdate } from './server-data.js'
 import type { ObjectSchema } from './schema.js'
 
@@ -23,6 +23,7 @@ export const allocationRequest = {
       examples: ['85ffe8da-c82f-4035-86c5-9d2b5f42d6f6'],
     },
     select: serverSelectors,
+    order: allocationOrder,
     sessionID: {
       ...sessionID,
       description:

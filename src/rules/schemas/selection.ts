@@ -1,5 +1,5 @@
 /** Schema of a selector: which servers fit an allocation. */
-import { labelOperators } from '../model/allocation.js'
+import { allocationOrders, labelOperators } from '../model/allocation.js'
 import { sizeLimits } from '../model/sizes.js'
 import { count } from './common.js'
 import type { ArraySchema, ObjectSchema } from './schema.js'
@@ -94,6 +94,29 @@ const serverSelector = {
       },
       expected: 'an object of conditions by list',
       description: 'A server without the list does not fit.',
+    },
+  },
+} as const satisfies ObjectSchema
+
+export const allocationOrder = {
+  id: 'AllocationOrder',
+  type: 'object',
+  unknownFields: 'refuse',
+  expected: 'an order: { by, counter }',
+  description:
+    'Which of the servers that fit the same selector is taken. Those that run the current template go first. Of equal ones, the one that has been standing by for longest is taken.',
+  required: ['by'],
+  properties: {
+    by: {
+      type: 'string',
+      enum: allocationOrders,
+      description:
+        'first-ready: the server that has been standing by for longest. newest: for the shortest time. packed: one on the machine where the most servers of the fleet have a session; distributed: where the fewest have. least-available, most-available: by what the counter has left up to its capacity.',
+      examples: ['packed'],
+    },
+    counter: {
+      ...dataName,
+      description: 'Required for least-available and most-available, not allowed for the others.',
     },
   },
 } as const satisfies ObjectSchema

@@ -168,9 +168,11 @@ function inTermsOf(run: RunSpec, { problem }: Refused): Refused {
 export function readAllocationRequest(body: unknown): Checked<AllocationRequest> {
   if (!isObject(body)) return checkAllocationRequest(body)
   // This is on the hot path of allocations: reading the fields in a loop would take 50 % longer.
-  const { buildID, select, sessionID, sessionCookie, initialPlayers, labels, annotations, counters, lists } = body
+  const { buildID, select, order, sessionID, sessionCookie, initialPlayers, labels, annotations, counters, lists } =
+    body
   const changes = labels !== undefined || annotations !== undefined || counters !== undefined || lists !== undefined
-  if (select !== undefined || changes) return hasNull(body) ? readWithoutNulls(body) : readSelection(body)
+  if (select !== undefined || order !== undefined || changes)
+    return hasNull(body) ? readWithoutNulls(body) : readSelection(body)
   const isValid =
     buildID !== undefined &&
     allocationFields.buildID(buildID) &&
@@ -202,14 +204,21 @@ function hasNull(body: Readonly<Record<string, unknown>>): boolean {
 function readSelection(body: unknown): Checked<AllocationRequest> {
   const request: Checked<AllocationRequest> = checkAllocationRequest(body)
   if (!request.ok) return request
-  const { value } = request
-  const known = Object.keys(allocationRequest.properties)
-  return (
-    checkSelection(value) ??
-    valid(
-      structuredClone(
-        Object.fromEntries(Object.entries(value).filter(([name]) => known.includes(name))) as AllocationRequest,
-      ),
-    )
-  )
+  return checkSelection(request.value) ?? valid(copyOfRequest(request.value))
+}
+
+/** Field by field, because `structuredClone` takes longer than all the rest of an allocation. */
+function copyOfRequest(request: AllocationRequest): AllocationRequest {
+  const copy: Record<string, unknown> = {}
+  for (const name in allocationRequest.properties) {
+    const value: unknown = Reflect.get(request, name)
+    if (value !== undefined) copy[name] = plainCopy(value)
+  }
+  return copy as unknown as AllocationRequest
+}
+
+function plainCopy(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(plainCopy)
+  if (!isObject(value)) return value
+  return Object.fromEntries(Object.entries(value).map(([name, part]) => [name, plainCopy(part)]))
 }

@@ -1,5 +1,5 @@
 /** Checks what the schema of a selector cannot express. Pure. */
-import type { AllocationRequest, LabelExpression } from '../model/allocation.js'
+import type { AllocationOrder, AllocationRequest, LabelExpression } from '../model/allocation.js'
 import { sizeLimits } from '../model/sizes.js'
 import { invalid, type Refused } from './problem.js'
 import { checkCounterChanges } from './server-data.js'
@@ -18,7 +18,15 @@ export function checkSelection(request: AllocationRequest): Refused | undefined 
       if (refused) return refused
     }
   }
-  return checkCounterChanges(request)
+  return (request.order && checkOrder(request.order)) ?? checkCounterChanges(request)
+}
+
+function checkOrder({ by, counter }: AllocationOrder): Refused | undefined {
+  const needsCounter = by === 'least-available' || by === 'most-available'
+  if (needsCounter && counter === undefined) return invalid('order.counter', `must be set for the order ${by}`)
+  return needsCounter || counter === undefined
+    ? undefined
+    : invalid('order.counter', `is not allowed for the order ${by}`)
 }
 
 function checkExpression(field: string, { operator, values }: LabelExpression): Refused | undefined {

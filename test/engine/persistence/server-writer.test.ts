@@ -260,7 +260,7 @@ describe('allocating a server', () => {
       on('update', { kind: 'delay-effect', ms: 500 }),
     ])
     const { buildID } = build.record.spec
-    inventory.reserve(entry, aSession(1), { selectors: [{ builds: [buildID] }], change: undefined })
+    inventory.reserve(entry, aSession(1), { selectors: [{ builds: [buildID] }], change: undefined, order: undefined })
     const saved = writer.save(entry)
     inventory.replaceBuild(build, { ...build.record, spec: { ...build.record.spec, buildID: 'other' } }, '2')
     await expect(saved).rejects.toMatchObject({ code: 'unavailable' })

@@ -78,6 +78,12 @@ describe('a request', () => {
       selectors: [{ builds: ['arena'] }],
       change: { labels },
     })
+    const order = { by: 'newest' } as const
+    expect(selectionOf({ buildID: 'arena', sessionID, order })).toMatchObject({
+      selectors: [{ builds: ['arena'] }],
+      order,
+    })
+    expect(selectionOf({ buildID: 'arena', sessionID, order: { by: 'first-ready' } })).toBeUndefined()
   })
 
   it('asks for the same as another one with the same selectors and changes', () => {

@@ -82,7 +82,7 @@ export class Invariants {
       store: store(),
       sessions: this.sessions,
     }))
-    this.unheardServers = new UnheardServers(world, deps)
+    this.unheardServers = new UnheardServers(world, deps, this.selections)
     this.waitingCallers = new WaitingCallers(world, limits, store, this.unheardServers)
     this.externalEdits = new ExternalEdits(world, deps, { editMs, terminateMs: livenessMs })
     this.records = new Records(world)

@@ -75,6 +75,11 @@ export class AllocationTracker {
     return new Set([...this.#of(host).values()].map(({ session }) => session))
   }
 
+  /** Returns the session in the last write of the server that is in flight or uncertain. */
+  sessionOn(host: Host, server: string): string | undefined {
+    return this.#of(host).get(server)?.session
+  }
+
   #of(host: Host): Map<string, InFlight> {
     const known = this.#byHost.get(host)
     if (known) return known

@@ -2,7 +2,12 @@
  * Invariants: a server that is allocated to a request with selectors fits one of them, and what the request changes is changed in the same
  * write.
  */
-import type { AllocationRequest, ServerSelector } from '../../../../rules/model/allocation.js'
+import {
+  type AllocationOrder,
+  type AllocationRequest,
+  allocationOrders,
+  type ServerSelector,
+} from '../../../../rules/model/allocation.js'
 import { keyOf, type Server } from '../../../../rules/model/resources.js'
 import { noData } from '../../../../rules/model/server-data.js'
 import { buildIDOf, buildNames } from '../../actors/build-specs.js'
@@ -36,10 +41,20 @@ export class Selections {
     const request = {
       select: world.chance(0.5) ? [selector()] : [selector(), selector()],
       sessionID,
+      ...(world.chance(0.5) && { order: this.#order() }),
       ...(ticket !== undefined && { counters: { tickets: { increment: 1 } }, lists: { tickets: { add: [ticket] } } }),
     }
     this.#requests.set(sessionID, request)
     return request
+  }
+
+  isSelective(sessionID: string): boolean {
+    return this.#requests.has(sessionID)
+  }
+
+  #order(): AllocationOrder {
+    const by = this.world.oneOf(allocationOrders) ?? 'first-ready'
+    return by === 'least-available' || by === 'most-available' ? { by, counter: 'tickets' } : { by }
   }
 
   /** Called when a server's record is written. */

@@ -5,6 +5,7 @@ import type { StoreModel } from '../../models/store-model.js'
 import type { Host } from '../../world/host.js'
 import type { Lease } from '../../world/lease.js'
 import type { World } from '../../world/world.js'
+import type { Selections } from './selections.js'
 import { buildNameOf, type FleetSnapshot, isReady } from '../snapshot.js'
 
 export interface UnheardServersDependencies {
@@ -24,6 +25,7 @@ export class UnheardServers {
   constructor(
     readonly world: World,
     readonly deps: () => UnheardServersDependencies,
+    readonly selections: Pick<Selections, 'isSelective'>,
   ) {}
 
   heartbeatReceived(by: Host, uid: string): void {
@@ -46,6 +48,9 @@ export class UnheardServers {
     for (const key of allocations.begunNow(host)) {
       const allocated = servers.get(key)
       if (!allocated || !this.#isUnheard(host, allocated)) continue
+      // Perhaps no server that has been heard fits.
+      const session = allocations.sessionOn(host, key)
+      if (session !== undefined && this.selections.isSelective(session)) continue
       const passedOver = [...servers.values()].find((other) => {
         const otherKey = keyOf(other.metadata)
         if (buildNameOf(other) !== buildNameOf(allocated) || !isReady(other)) return false
