@@ -29,7 +29,7 @@ describe('what has not come back', () => {
 })
 
 describe('an API server', () => {
-  // As answered by 1.29; the cluster of these tests may be older.
+  // Written in the form of API servers from 1.25 on, which the cluster of these tests may be older than. Not recorded from one.
   const strict = {
     ...{ kind: 'Status', apiVersion: 'v1', metadata: {}, status: 'Failure', reason: 'BadRequest', code: 400 },
     message: 'Pod in version "v1" cannot be handled as a Pod: strict decoding error: unknown field "spec.nodeSelectr"',
