@@ -3,6 +3,7 @@
  * segments, and huge and hostile values. Each gets exactly one response, none a 5xx, and a path that is not a route as written
  * reaches no operation.
  */
+import { maxHeaderSize } from 'node:http'
 import { fc, test } from '@fast-check/vitest'
 import { afterAll, beforeAll, describe, expect } from 'vitest'
 import { fleetRoutes } from '../../src/http/index.js'
@@ -167,8 +168,9 @@ describe('hostile requests', () => {
       served.length = 0
       const { statuses, isCut } = responsesIn(await sent(batch))
       expect(statuses.filter((status) => status >= 500)).toEqual([])
-      // A request whose body is too large ends its connection, and with it the requests behind it.
-      if (!isCut) expect(statuses).toHaveLength(batch.length)
+      // A request that is too large ends its connection, and with it the requests behind it. With a head that is too large, Node.js also
+      // gives up the responses that are not finished, and says so only if none has begun.
+      if (!isCut && !batch.some(hasLargeHead)) expect(statuses).toHaveLength(batch.length)
       for (const [index, status] of statuses.entries())
         if (batch[index]?.isDisguised) expect([400, 404]).toContain(status)
       const plain = new Set(batch.filter(({ isDisguised }) => !isDisguised).map(({ target }) => target.split('?')[0]))
@@ -207,6 +209,10 @@ function textOf({ method, target, headers, body }: RawRequest): string {
   const all = { Host: '127.0.0.1', ...headers, 'Content-Length': String(Buffer.byteLength(body)) }
   const lines = Object.entries(all).map(([name, value]) => `${name}: ${value}\r\n`)
   return `${method} ${target} HTTP/1.1\r\n${lines.join('')}\r\n${body}`
+}
+
+function hasLargeHead(request: RawRequest): boolean {
+  return textOf(request).indexOf('\r\n\r\n') > maxHeaderSize
 }
 
 /** Parses responses that follow each other. `isCut`: the server closed the connection on its own. */
