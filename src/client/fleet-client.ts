@@ -83,7 +83,13 @@ const optionTypes: OptionTypes<FleetClientOptions> = {
 }
 
 /** What `serve` returns besides the URLs of the APIs: its result may be spread into the options. */
-const servedTypes = { healthUrl: aString, agentAddress: aString, close: aFunction }
+const servedTypes = {
+  healthUrl: aString,
+  forwardingUrl: aString,
+  agentAddress: aString,
+  handOver: aFunction,
+  close: aFunction,
+}
 
 /** Throws `invalid` if no URL is given. Connects on the first call. */
 export function fleetClient(options: FleetClientOptions): FleetClient {
