@@ -21,7 +21,8 @@ const rows: readonly Row[] = [
   {
     name: 'AllocationRequest',
     read: readAllocationRequest,
-    onlyRules: /is not allowed beside (decrement|increment)$|for the operator \w+$|must have at most 16 entries/,
+    onlyRules:
+      /is not allowed beside (decrement|increment)$|for the (operator|order) [\w-]+$|must have at most 16 entries/,
   },
   { name: 'GameServerBuildPatch', read: readPatch, onlyRules: /^$/ },
   {

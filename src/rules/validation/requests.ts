@@ -164,22 +164,21 @@ function inTermsOf(run: RunSpec, { problem }: Refused): Refused {
   return invalid(runFieldsIn(problem.field, run), problem.message)
 }
 
-/** Reads the body of an allocation. A field that is null counts as absent, because some clients send every field. The result is a copy. */
+/** Reads the body of an allocation. The result is a copy. */
 export function readAllocationRequest(body: unknown): Checked<AllocationRequest> {
   if (!isObject(body)) return checkAllocationRequest(body)
   // This is on the hot path of allocations: reading the fields in a loop would take 50 % longer.
   const { buildID, select, order, sessionID, sessionCookie, initialPlayers, labels, annotations, counters, lists } =
     body
   const changes = labels !== undefined || annotations !== undefined || counters !== undefined || lists !== undefined
-  if (select !== undefined || order !== undefined || changes)
-    return hasNull(body) ? readWithoutNulls(body) : readSelection(body)
+  if (select !== undefined || order !== undefined || changes) return readSelection(body)
   const isValid =
     buildID !== undefined &&
     allocationFields.buildID(buildID) &&
     allocationFields.sessionID(sessionID) &&
     allocationFields.sessionCookie(sessionCookie) &&
     allocationFields.initialPlayers(initialPlayers)
-  if (!isValid) return readWithoutNulls(body)
+  if (!isValid) return checkAllocationRequest(body)
   const players = initialPlayers && [...initialPlayers]
   // Four separate literals, because spreading optional fields would cost as much as the rest of this function.
   if (sessionCookie === undefined) {
@@ -190,15 +189,6 @@ export function readAllocationRequest(body: unknown): Checked<AllocationRequest>
       ? { buildID, sessionID, sessionCookie }
       : { buildID, sessionID, sessionCookie, initialPlayers: players },
   )
-}
-
-function readWithoutNulls(body: Readonly<Record<string, unknown>>): Checked<AllocationRequest> {
-  if (!hasNull(body)) return checkAllocationRequest(body)
-  return readAllocationRequest(Object.fromEntries(Object.entries(body).filter(([, value]) => value !== null)))
-}
-
-function hasNull(body: Readonly<Record<string, unknown>>): boolean {
-  return Object.values(body).includes(null)
 }
 
 function readSelection(body: unknown): Checked<AllocationRequest> {

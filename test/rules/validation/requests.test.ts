@@ -373,23 +373,6 @@ describe('an allocation request', () => {
   const sessionID = '01234567-89ab-cdef-0123-456789abcdef'
   const good = frozen({ buildID: 'b-1', sessionID })
 
-  it('takes null for absent, because some clients send every field', () => {
-    const nulls = {
-      sessionCookie: null,
-      initialPlayers: null,
-      labels: null,
-      annotations: null,
-      counters: null,
-      lists: null,
-    }
-    expect(readAllocationRequest(frozen({ ...good, ...nulls, select: null }))).toStrictEqual({ ok: true, value: good })
-    const select = [{ builds: ['b-1'] }]
-    expect(readAllocationRequest(frozen({ ...nulls, sessionID, buildID: null, select }))).toStrictEqual({
-      ok: true,
-      value: { sessionID, select },
-    })
-  })
-
   it.each<[string, object]>([
     ['required fields only', good],
     ['every field', { ...good, sessionCookie: 'map=dust é', initialPlayers: ['amie', 'bo', 'amie'] }],
@@ -445,7 +428,7 @@ describe('an allocation request', () => {
       'must be a string of 1 to 128 visible characters, but is 7',
     ],
     ['a cookie of another type', { ...good, sessionCookie: {} }, 'sessionCookie', 'must be a string, but is {}'],
-    ['null instead of a build', { sessionID, buildID: null }, 'body', 'must have buildID, or select'],
+    ['a cookie null', { ...good, sessionCookie: null }, 'sessionCookie', 'must be a string, but is null'],
     [
       'one player as a string',
       { ...good, initialPlayers: 'amie' },
@@ -513,6 +496,8 @@ describe('an allocation request', () => {
       'counters.rooms.count',
       'is not allowed beside increment',
     ],
+    ['labels null', { ...good, labels: null }, 'labels', 'must be an object of labels, but is null'],
+    ['players null', { ...good, initialPlayers: null }, 'initialPlayers', 'must be an array of strings, but is null'],
   ])('is refused for %s', (_what, body, field, message) => {
     expect(readAllocationRequest(frozen(body))).toStrictEqual(refused(field, message))
   })
