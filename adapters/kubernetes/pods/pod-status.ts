@@ -71,12 +71,15 @@ function exitCodeOf({ exitCode, message }: Exit): number | undefined {
   return /no such file or directory|not found/.test(why) ? 127 : 126
 }
 
+/** The exit code of a process that SIGKILL has ended. */
+const killed = 137
+
 /** The program that a runtime could not run, and why. */
 const unrunnable = /exec: "([^"]*)": (.*?)(?:: unknown)?$/
 
 function exitReason(pod: Pod, { container }: Identity, { reason, message, exitCode }: Exit): string | undefined {
+  const limit = pod.spec?.containers?.find(({ name }) => name === container)?.resources?.limits?.['memory']
   if (reason === 'OOMKilled') {
-    const limit = pod.spec?.containers?.find(({ name }) => name === container)?.resources?.limits?.['memory']
     return limit === undefined
       ? 'OOMKilled: its node ran out of memory'
       : `OOMKilled: it exceeded its memory limit of ${limit}`
@@ -84,6 +87,9 @@ function exitReason(pod: Pod, { container }: Identity, { reason, message, exitCo
   const [, program, why] = unrunnable.exec(message?.trim() ?? '') ?? []
   if (program !== undefined) return `cannot run ${program}: ${why}`
   if (message) return message.trim()
+  // A runtime that is busy may learn of the exit before it learns of its cause.
+  if (exitCode === killed && limit !== undefined)
+    return `killed by SIGKILL, perhaps because it exceeded its memory limit of ${limit}`
   // Neither reason adds anything to the exit code.
   return reason === 'Error' || reason === 'Completed' || exitCode === 0 ? undefined : reason
 }

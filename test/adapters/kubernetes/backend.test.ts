@@ -178,14 +178,17 @@ describeOnCluster('the Kubernetes backend on a real cluster', () => {
       expect(await linesOf(backend.logs(spec.ref))).toEqual(['played'])
     })
 
-    it('that is OOM-killed is reported as OOM-killed, with its memory limit', async () => {
+    it('that is OOM-killed is reported as killed, with its memory limit', async () => {
       const backend = open(space)
       const hungry = `exec node -e 'const all = []; for (;;) all.push(Buffer.alloc(1e6, 1))'`
       const spec = specOf(space, hungry, { container: { resources: { limits: { memory: '64Mi' } } } })
       await backend.create(spec)
       expect(await inPhase(backend, spec, 'exited')).toMatchObject({
         exitCode: 137,
-        reason: 'OOMKilled: it exceeded its memory limit of 64Mi',
+        // Docker does not always tell the kubelet that it was for lack of memory.
+        reason: expect.stringMatching(
+          /^(OOMKilled: it|killed by SIGKILL, perhaps because it) exceeded its memory limit of 64Mi$/,
+        ),
       })
     })
 

@@ -141,6 +141,15 @@ const table: readonly (readonly [string, Sketch, object])[] = [
     },
   ],
   [
+    'was killed, by what its runtime cannot say',
+    { phase: 'Failed', game: exits(137, { reason: 'Error' }) },
+    {
+      phase: 'exited',
+      exitCode: 137,
+      reason: 'killed by SIGKILL, perhaps because it exceeded its memory limit of 64Mi',
+    },
+  ],
+  [
     'has a command that does not exist',
     {
       phase: 'Failed',
