@@ -278,7 +278,7 @@ const life: readonly PlantedBug[] = [
   {
     name: 'a host does not restart heartbeat timeouts after a suspension',
     standsFor: 'servers are terminated for heartbeats that a suspended host missed',
-    seeds: 300,
+    seeds: 600,
     file: 'src/engine/instances/ticker.ts',
     from: 'timeouts.restartTimers()',
     to: '',
