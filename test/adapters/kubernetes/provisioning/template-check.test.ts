@@ -15,8 +15,50 @@ const template = { spec: { nodeSelectr: { pool: 'games' }, containers: [{ name: 
 const two = { c: [{ name: 'a' }, { name: 'b', imag: 'x' }] }
 const injected = { c: [{ name: 'sidecar' }, { name: 'a' }, { name: 'b' }] }
 
+const mounts = [
+  { name: 'data', mountPath: '/a', subPath: 'x' },
+  { name: 'data', mountPath: '/b', readOnly: true },
+]
+const env = [
+  { name: 'A', value: '1' },
+  { name: 'A', valueFrom: { fieldRef: { fieldPath: 'x' } } },
+]
+const toleration = { key: 'games', value: 'yes' }
+
 describe('what has not come back', () => {
   it.each([
+    ['nothing of a volume that is mounted twice', { mounts }, { mounts }, []],
+    ['nothing of a variable that is set twice', { env }, { env: structuredClone(env) }, []],
+    [
+      'a field of the second mount',
+      {
+        m: [
+          { name: 'd', a: 1 },
+          { name: 'd', b: 1 },
+        ],
+      },
+      { m: [{ name: 'd', a: 1 }, { name: 'd' }] },
+      ['spec.m[1].b'],
+    ],
+    [
+      'nothing that can be told, with a mount more',
+      { mounts },
+      { mounts: [{ name: 'data', mountPath: '/c' }, ...mounts] },
+      [],
+    ],
+    [
+      'nothing that can be told, in a longer list without names',
+      { t: [toleration] },
+      { t: [{ key: 'x' }, toleration] },
+      [],
+    ],
+    [
+      'a limit, which has no known names and so was removed by a webhook',
+      { limits: { cpu: 1, memory: 1 } },
+      { limits: { memory: 1 } },
+      [],
+    ],
+    ['a field of a container whose image was rewritten', { image: 'a', imag: 'b' }, { image: 'mirror/a' }, []],
     ['nothing', { a: 1, b: { c: [{ d: 1 }] } }, { a: 1, b: { c: [{ d: 1 }] }, e: 2 }, []],
     ['a field', { a: 1, nodeSelectr: { x: 'y' } }, { a: 1 }, ['spec.nodeSelectr']],
     ['a field in a list', { c: [{ name: 'g', imag: 'x' }] }, { c: [{ name: 'g' }] }, ['spec.c[0].imag']],
@@ -36,11 +78,41 @@ describe('an API server', () => {
   }
   const forbidden = { ...strict, reason: 'Forbidden', code: 403, message: 'exceeded quota' }
 
-  async function checkedBy(status: number, body: unknown) {
-    const server = await fakeApiServer((_, response) => respond(response, status, body))
+  async function checkedBy(status: number, body: unknown, version?: object) {
+    const server = await fakeApiServer((_, response, { pathname }) => {
+      if (pathname !== '/version') return respond(response, status, body)
+      respond(response, version ? 200 : 503, version ?? {})
+    })
     const outcome = checkTemplate({ api: apiOf(configFor(server.url)), logger: silentLogger }, 'games', template)
     return { server, outcome }
   }
+
+  const { nodeSelectr: _, ...kept } = template.spec
+  const withoutIt = {
+    ...{ kind: 'Pod', apiVersion: 'v1', metadata: { name: 'x' } },
+    spec: { ...kept, restartPolicy: 'Never' },
+  }
+
+  it.each([
+    { major: '1', minor: '20' },
+    { major: '1', minor: '24+' },
+  ])('of version %o, which drops unknown fields, has what it returns compared', async (version) => {
+    const { outcome } = await checkedBy(201, withoutIt, version)
+    await expect(outcome).rejects.toMatchObject({
+      code: 'invalid',
+      message: expect.stringMatching(/^spec\.template\.spec\.nodeSelectr: .*a webhook/),
+    })
+  })
+
+  it.each([
+    { major: '1', minor: '25' },
+    { major: '1', minor: '31+' },
+    { major: '2', minor: '0' },
+    { major: 'x' },
+    undefined,
+  ])('of version %o refuses no template because of what a webhook has removed', async (version) => {
+    await expect((await checkedBy(201, withoutIt, version)).outcome).resolves.toBeUndefined()
+  })
 
   it('that is strict names the fields itself', async () => {
     const { server, outcome } = await checkedBy(400, strict)
