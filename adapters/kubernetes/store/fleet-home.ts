@@ -4,6 +4,7 @@
  * there keeps off. A status is not copied along with a manifest.
  */
 import type { Logger } from '../../../src/contracts/logger.js'
+import { statusOf } from '../client/api-errors.js'
 import type { KubernetesApi } from '../client/api.js'
 import { fieldsAt, textAt } from '../client/fields.js'
 import { keyFor, type KubeObject } from '../client/kube-objects.js'
@@ -27,6 +28,7 @@ export class FleetHome {
   readonly #foreign = new Map<string, string>()
   #recheck: (() => Promise<unknown>) | undefined
   #isRechecking = false
+  #hasSeenAll = false
 
   constructor(deps: FleetHomeDependencies) {
     this.#deps = deps
@@ -49,10 +51,17 @@ export class FleetHome {
     )
   }
 
-  /** `list` reads all builds and calls `seeAll`. */
+  /** `list` reads all builds and calls `seeAll`. Rejects only if the cluster has no such objects. */
   async open(list: () => Promise<unknown>): Promise<void> {
     this.#recheck = list
-    await list()
+    try {
+      await list()
+    } catch (error) {
+      if (statusOf(error) === 404) throw error
+      // One namespace may be unreadable. No host leads before it has listed the builds itself.
+      this.#deps.logger.warn({ err: error }, 'cannot find out whose the builds are; will retry')
+      if (!this.#isRechecking) void this.#recheckUntilFree(list)
+    }
   }
 
   close(): void {
@@ -64,6 +73,7 @@ export class FleetHome {
     const keys = new Set(objects.map(keyFor))
     for (const key of this.#foreign.keys()) if (!keys.has(key)) this.#foreign.delete(key)
     for (const object of objects) this.see(object)
+    this.#hasSeenAll = true
   }
 
   see(object: KubeObject): void {
@@ -89,7 +99,7 @@ export class FleetHome {
   async #recheckUntilFree(list: () => Promise<unknown>): Promise<void> {
     const { api, logger } = this.#deps
     this.#isRechecking = true
-    while (this.#foreign.size > 0) {
+    while (this.#foreign.size > 0 || !this.#hasSeenAll) {
       await api.pause(recheckMs, this.#closing.signal)
       if (this.#closing.signal.aborted || api.closed) return
       try {
@@ -99,6 +109,6 @@ export class FleetHome {
       }
     }
     this.#isRechecking = false
-    logger.info({}, 'no build belongs to another fleet any more')
+    logger.info({}, 'no build belongs to another fleet')
   }
 }
