@@ -137,15 +137,15 @@ it('asks for the rights that examples/kubernetes gives', () => {
     .map((document): Role => document.toJS())
     .filter(({ kind }) => kind === 'Role' || kind === 'ClusterRole')
   const given = roles.flatMap(({ rules, kind, metadata }) =>
-    rules.flatMap(({ apiGroups: [group], resources, verbs }) =>
+    rules.flatMap(({ apiGroups: [group], resources, resourceNames: [name = ''] = [], verbs }) =>
       resources.flatMap((resource) =>
-        verbs.map((verb) => [kind === 'ClusterRole' ? '' : metadata.namespace, group, resource, verb].join(' ')),
+        verbs.map((verb) => [kind === 'ClusterRole' ? '' : metadata.namespace, group, resource, name, verb].join(' ')),
       ),
     ),
   )
   const hosts = { apiGroup: 'mps.gamekeeper.com', namespaces: ['default'], systemNamespace: undefined, podName: 'a-1' }
-  const asked = rightsOf(hosts, 'gamekeeper').map(({ namespace = '', group, resource, verb }) =>
-    [namespace, group, resource, verb].join(' '),
+  const asked = rightsOf(hosts, 'gamekeeper').map(({ namespace = '', group, resource, name = '', verb }) =>
+    [namespace, group, resource, name, verb].join(' '),
   )
   expect([...new Set(asked)].toSorted()).toEqual(given.toSorted())
 })
@@ -156,6 +156,7 @@ interface Role {
   readonly rules: readonly {
     readonly apiGroups: readonly [string]
     readonly resources: readonly string[]
+    readonly resourceNames?: readonly string[]
     readonly verbs: readonly string[]
   }[]
 }

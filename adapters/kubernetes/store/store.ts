@@ -43,7 +43,13 @@ export interface KubernetesStoreOptions {
 
 export async function openKubernetesStore(options: KubernetesStoreOptions): Promise<KubernetesStore> {
   const store = new KubernetesStore(options)
-  await store.open()
+  try {
+    await store.open()
+  } catch (error) {
+    // Otherwise the host would go on watching the key, and restore it.
+    await store.close()
+    throw error
+  }
   return store
 }
 

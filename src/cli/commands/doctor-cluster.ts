@@ -1,6 +1,7 @@
 /** `gamekeeper doctor`: the clock and the rights that a host needs in a cluster. */
 import { KubernetesApi } from '../../../adapters/kubernetes/client/api.js'
 import { defaultKubeConfig } from '../../../adapters/kubernetes/client/kube-config.js'
+import { keySecretName } from '../../../adapters/kubernetes/store/key/key-secret.js'
 import { systemClock } from '../../contracts/clock.js'
 import { messageOf } from '../../contracts/errors.js'
 import { isObject } from '../../rules/validation/problem.js'
@@ -19,6 +20,8 @@ export interface Right {
   readonly resource: string
   readonly verb: string
   readonly namespace?: string
+  /** The only object that it concerns. */
+  readonly name?: string
 }
 
 /** What examples/kubernetes gives to the service account of the hosts, which run in `ownNamespace`. */
@@ -49,6 +52,7 @@ export function rightsOf(
       ...inOne(namespace, '', 'events', 'list create'),
     ]),
     ...inOne(system, '', 'secrets', 'get create'),
+    ...inOne(system, '', 'secrets', 'list watch patch').map((right) => ({ ...right, name: keySecretName })),
     ...inOne(system, 'coordination.k8s.io', 'leases', 'get list watch create update'),
     ...(podName === undefined ? [] : inOne(ownNamespace, '', 'pods', 'list patch')),
   ]
@@ -109,8 +113,8 @@ async function checkRights(api: KubernetesApi, config: Config): Promise<Finding>
   return { check, ok: false, message: `may not ${[...new Set(missing)].join(', ')}; ${mend}` }
 }
 
-async function isAllowed(api: KubernetesApi, { group, resource, verb, namespace = '' }: Right): Promise<boolean> {
-  const [name, subresource = ''] = resource.split('/')
+async function isAllowed(api: KubernetesApi, { group, resource, verb, namespace = '', name }: Right): Promise<boolean> {
+  const [kind, subresource = ''] = resource.split('/')
   const review = await api.request({
     what: 'review a right',
     method: 'POST',
@@ -118,13 +122,13 @@ async function isAllowed(api: KubernetesApi, { group, resource, verb, namespace 
     body: {
       apiVersion: 'authorization.k8s.io/v1',
       kind: 'SelfSubjectAccessReview',
-      spec: { resourceAttributes: { group, resource: name, subresource, verb, namespace } },
+      spec: { resourceAttributes: { group, resource: kind, subresource, verb, namespace, name } },
     },
   })
   const status = isObject(review) ? review['status'] : undefined
   return isObject(status) && status['allowed'] === true
 }
 
-function inWords({ resource, verb, namespace }: Right): string {
-  return `${verb} ${resource}${namespace === undefined ? '' : ` in ${namespace}`}`
+function inWords({ resource, verb, namespace, name }: Right): string {
+  return `${verb} ${resource}${name === undefined ? '' : ` ${name}`}${namespace === undefined ? '' : ` in ${namespace}`}`
 }

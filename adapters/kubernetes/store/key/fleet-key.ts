@@ -10,7 +10,15 @@ import { statusOf } from '../../client/api-errors.js'
 import { type KubeObject, secrets, typeMetaOf } from '../../client/kube-objects.js'
 import { watchCollection } from '../../client/watch.js'
 import type { KubeEvent } from '../display/kube-event.js'
-import { isEmpty, keyBytes, keyIn, KeySecret, type KeySecretDependencies, keySecretName } from './key-secret.js'
+import {
+  isEmpty,
+  keyBytes,
+  keyIn,
+  KeySecret,
+  type KeySecretDependencies,
+  keySecretName,
+  type Readability,
+} from './key-secret.js'
 
 export interface FleetKeyDependencies extends KeySecretDependencies {
   readonly clock: Clock
@@ -24,6 +32,8 @@ export interface FleetKeyDependencies extends KeySecretDependencies {
 const retryLimits = { initialMs: 500, maxMs: 30_000 }
 /** A host that cannot read the servers' tokens checks again this often: they end, or somebody repairs the Secret. */
 const recheckMs = 10_000
+/** Restoring the key this long after the last time counts as the first time again. */
+const calmMs = 300_000
 
 export class FleetKey {
   readonly #deps: FleetKeyDependencies
@@ -31,6 +41,13 @@ export class FleetKey {
   readonly #closing = new AbortController()
   #key: Buffer | undefined
   #obstacle: string | undefined
+  /** Whether an operator has confirmed the key: the Secret says so when it is restored, too. */
+  #isConfirmed = false
+  /** How often in a row the key was restored, and when last. */
+  #restores = 0
+  #restoredAt = -Infinity
+  /** Whether this host may not watch the Secret. */
+  #isUnwatched = false
   /** The Secret as last seen. */
   #seen: KubeObject | undefined
   #running: Promise<void> | undefined
@@ -55,13 +72,13 @@ export class FleetKey {
 
   /** Reads the Secret, or creates it for a new fleet. Rejects with the API server's error. */
   async open(): Promise<void> {
-    this.#seen = await this.#secret.read()
+    this.#seen = await this.#secret.read(this.#closing.signal)
     try {
       await this.#settle(this.#seen)
     } catch (error) {
       // Another host has written the Secret first.
       if (!FleetError.is(error, 'conflict')) throw error
-      this.#seen = await this.#secret.read()
+      this.#seen = await this.#secret.read(this.#closing.signal)
       await this.#settle(this.#seen)
     }
     this.#watch()
@@ -86,8 +103,11 @@ export class FleetKey {
         broken: (error) => {
           if (statusOf(error) !== 403) return
           this.#unwatch()
-          const message = 'not allowed to list and watch the Secret with the key: it is not restored when it is lost'
+          const message =
+            'not allowed to `list` and `watch` the Secret with the key: it is not restored when it is lost. Restoring also needs `patch`'
           logger.warn({ secret: this.#secret.id }, message)
+          this.#isUnwatched = true
+          this.#see(this.#seen)
         },
       },
     )
@@ -106,8 +126,9 @@ export class FleetKey {
     for (let failures = 0; !signal.aborted && !api.closed;) {
       const waker = new AbortController()
       this.#wake = () => waker.abort()
-      const seen = this.#seen
       try {
+        if (this.#isUnwatched) this.#seen = await this.#secret.read(signal)
+        const seen = this.#seen
         await this.#settle(seen)
         failures = 0
         if (seen !== this.#seen) continue
@@ -125,41 +146,61 @@ export class FleetKey {
   }
 
   async #settle(secret: KubeObject | undefined): Promise<void> {
+    const { signal } = this.#closing
     const found = keyIn(secret)
-    if (found && this.#key?.equals(found) && this.#obstacle === undefined) return
     if (this.#key && !(found && this.#key.equals(found))) return this.#settleDifference(this.#key, secret, found)
     if (found && secret) return this.#adopt(found, secret)
     // Only an empty Secret says that the key of existing servers is lost for good.
     const isDeclaredLost = secret !== undefined && isEmpty(secret)
-    if (isDeclaredLost || (await this.#secret.readability(undefined)) === 'none') {
+    const { tokens, servers } = isDeclaredLost ? noTokens : await this.#secret.readability(undefined, signal)
+    if (tokens === 'none') {
       const key = Buffer.from(this.#deps.clock.randomBytes(keyBytes))
-      this.#seen = await this.#secret.write(key, secret, isDeclaredLost)
+      this.#seen = await this.#secret.write(key, secret, { replacesLost: isDeclaredLost, signal })
       this.#key = key
+      this.#isConfirmed = isDeclaredLost
       return this.#setObstacle(undefined)
     }
-    this.#setObstacle(
-      `${secret ? `contains no key of ${keyBytes} bytes` : 'is missing'}, and tokens of servers were sealed with it`,
-    )
+    const what = secret ? `contains no key of ${keyBytes} bytes` : 'is missing'
+    this.#setObstacle(`${what}, and tokens of servers (${some(servers)}) were sealed with it: ${this.#advice}`)
   }
 
   /** The Secret contains another key than this host knows, or none. */
   async #settleDifference(own: Buffer, secret: KubeObject | undefined, found: Buffer | undefined): Promise<void> {
-    const readable = this.#deps.isLeading() ? 'readable' : await this.#secret.readability(own)
-    if (readable === 'readable' || (readable === 'none' && !found)) return this.#restore(own, secret)
+    const isLeading = this.#deps.isLeading()
+    // The old key still reads tokens that nobody has replaced yet. To restore it would undo what the operator has said.
+    if (!isLeading && found && secret && this.#secret.replacesLost(secret, found)) return this.#adopt(found, secret)
+    const { tokens, servers } = isLeading ? readable : await this.#secret.readability(own, this.#closing.signal)
+    if (tokens === 'readable' || (tokens === 'none' && !found)) return this.#restore(own, secret)
     if (found && secret) return this.#adopt(found, secret)
-    this.#setObstacle('is missing, and tokens of servers were sealed with another key than this host knows')
+    const others = `tokens of servers (${some(servers)}) were sealed with another key than this host knows`
+    this.#setObstacle(`is missing, and ${others}: ${this.#advice}`)
   }
 
   async #adopt(found: Buffer, secret: KubeObject): Promise<void> {
-    const isReadable = (await this.#secret.readability(found)) !== 'unreadable'
+    this.#isConfirmed = this.#secret.replacesLost(secret, found)
+    if (this.#key?.equals(found) && this.#obstacle === undefined) return
+    const { tokens, servers } = this.#isConfirmed
+      ? noTokens
+      : await this.#secret.readability(found, this.#closing.signal)
     this.#key = found
-    if (isReadable || this.#secret.replacesLost(secret, found)) return this.#setObstacle(undefined)
-    this.#setObstacle('contains another key than the tokens of servers were sealed with')
+    if (tokens !== 'unreadable') return this.#setObstacle(undefined)
+    const command = `kubectl annotate secret -n ${this.#deps.namespace} ${keySecretName} --overwrite ${this.#secret.confirmation(found)}`
+    this.#setObstacle(
+      `contains another key than the tokens of servers (${some(servers)}) were sealed with: restore it from a backup;` +
+        ` if this is the right key, delete those servers, or keep it with \`${command}\`: ${consequence}`,
+    )
   }
 
   async #restore(key: Buffer, secret: KubeObject | undefined): Promise<void> {
-    const { clock, event, logger, namespace } = this.#deps
-    const restored = await this.#secret.write(key, secret, false)
+    const { api, clock, event, logger, namespace } = this.#deps
+    const { signal } = this.#closing
+    if (clock.elapsed() - this.#restoredAt > calmMs) this.#restores = 0
+    // Back off if something keeps changing it, such as a controller that has another key in its repository.
+    if (this.#restores > 0) await api.pause(pauseMs(this.#restores, retryLimits), signal)
+    if (signal.aborted || this.#seen !== secret) return
+    const restored = await this.#secret.write(key, secret, { replacesLost: this.#isConfirmed, signal })
+    this.#restores++
+    this.#restoredAt = clock.elapsed()
     this.#seen = restored
     this.#setObstacle(undefined)
     const message = `the key of the fleet was ${secret ? 'changed' : 'deleted'}; restored by a host that knows it`
@@ -169,15 +210,29 @@ export class FleetKey {
     event({ type: 'Warning', reason: 'KeyRestored', message, at: clock.now(), object, byAnyHost: true })
   }
 
-  #setObstacle(what: string | undefined): void {
-    const { logger, namespace } = this.#deps
-    const advice =
+  get #advice(): string {
+    const { namespace } = this.#deps
+    return (
       `restore it from a backup; if it is lost for good, make it empty, with \`kubectl delete secret -n ${namespace} ${keySecretName}\`` +
-      ` and \`kubectl create secret generic -n ${namespace} ${keySecretName}\`: idle servers are then replaced, and matches are Unhealthy until they end`
-    const obstacle = what === undefined ? undefined : `secret ${this.#secret.id} ${what}: ${advice}`
+      ` and \`kubectl create secret generic -n ${namespace} ${keySecretName}\`: ${consequence}`
+    )
+  }
+
+  #setObstacle(what: string | undefined): void {
+    const { logger } = this.#deps
+    const obstacle = what === undefined ? undefined : `secret ${this.#secret.id} ${what}`
     if (obstacle === this.#obstacle) return
     this.#obstacle = obstacle
     if (obstacle !== undefined) logger.error({ secret: this.#secret.id }, `this host cannot lead: ${obstacle}`)
     else logger.info({ secret: this.#secret.id }, 'this host knows the key of the fleet again')
   }
+}
+
+const noTokens: Readability = { tokens: 'none', servers: [] }
+const readable: Readability = { tokens: 'readable', servers: [] }
+const consequence = 'idle servers are then replaced, and matches are Unhealthy until they end'
+
+function some(servers: readonly string[]): string {
+  const rest = servers.length - 3
+  return `${servers.slice(0, 3).join(', ')}${rest > 0 ? ` and ${rest} more` : ''}`
 }

@@ -5,8 +5,8 @@ import { isObject } from '../../../../src/rules/validation/problem.js'
 import { statusOf } from '../../client/api-errors.js'
 import type { KubernetesApi } from '../../client/api.js'
 import { fieldsAt, textAt } from '../../client/fields.js'
-import { type KubeObject, pathOf, revisionOf, secrets } from '../../client/kube-objects.js'
-import { unseal } from './sealing.js'
+import { keyFor, type KubeObject, pathOf, revisionOf, secrets } from '../../client/kube-objects.js'
+import { isSealed, unseal } from './sealing.js'
 
 export const keySecretName = 'gamekeeper-key'
 export const keyBytes = 32
@@ -23,7 +23,11 @@ export interface KeySecretDependencies {
 }
 
 /** Whether a key has sealed the tokens that are recorded: `none` if no token is. */
-export type Readability = 'readable' | 'unreadable' | 'none'
+export interface Readability {
+  readonly tokens: 'readable' | 'unreadable' | 'none'
+  /** Servers, as `namespace/name`, whose tokens were sealed with another key. */
+  readonly servers: readonly string[]
+}
 
 export class KeySecret {
   readonly #deps: KeySecretDependencies
@@ -42,10 +46,10 @@ export class KeySecret {
   }
 
   /** Undefined if the Secret does not exist. */
-  async read(): Promise<KubeObject | undefined> {
+  async read(signal: AbortSignal): Promise<KubeObject | undefined> {
     const path = pathOf(secrets, { namespace: this.#deps.namespace, name: keySecretName })
     try {
-      return await this.#deps.api.object({ what: `get secret ${this.id}`, method: 'GET', path })
+      return await this.#deps.api.object({ what: `get secret ${this.id}`, method: 'GET', path, signal })
     } catch (error) {
       if (FleetError.is(error, 'not-found')) return undefined
       throw error
@@ -56,11 +60,15 @@ export class KeySecret {
    * Writes the key in place of `found`. Rejects with `conflict` if the Secret has changed meanwhile. Every host may do this, also before any
    * host leads.
    */
-  async write(key: Buffer, found: KubeObject | undefined, replacesLost: boolean): Promise<KubeObject> {
+  async write(
+    key: Buffer,
+    found: KubeObject | undefined,
+    { replacesLost, signal }: { readonly replacesLost: boolean; readonly signal: AbortSignal },
+  ): Promise<KubeObject> {
     const { api, namespace } = this.#deps
     const data = { [keyField]: key.toString('base64') }
-    const annotations = replacesLost ? { [this.#annotation]: fingerprint(key) } : {}
-    const common = { unfenced: true }
+    const annotations = replacesLost ? { [this.annotation]: fingerprint(key) } : {}
+    const common = { unfenced: true, signal }
     if (found) {
       const path = pathOf(secrets, { namespace, name: keySecretName })
       const body = { metadata: { resourceVersion: revisionOf(found), annotations }, data }
@@ -76,37 +84,49 @@ export class KeySecret {
   }
 
   /** Whether an operator has declared the key lost that was there before this one. */
-  replacesLost({ metadata }: KubeObject, key: Buffer): boolean {
-    return metadata.annotations?.[this.#annotation] === fingerprint(key)
+  replacesLost(secret: KubeObject, key: Buffer): boolean {
+    return secret.metadata.annotations?.[this.annotation] === fingerprint(key)
   }
 
-  /** Whether one of the recorded tokens can be read with this key. Hosts hold the same key, so one is usually enough. */
-  async readability(key: Buffer | undefined): Promise<Readability> {
-    let count = 0
+  /** What an operator says with the fingerprint of a key: that it is the right one, whatever the tokens were sealed with. */
+  confirmation(key: Buffer): string {
+    return `${this.annotation}=${fingerprint(key)}`
+  }
+
+  get annotation(): string {
+    return `${this.#deps.group}/replaces-lost-key`
+  }
+
+  /**
+   * Whether one of the recorded tokens can be read with this key. Hosts hold the same key, so one is usually enough. What somebody has
+   * written by hand in place of a token says nothing.
+   */
+  async readability(key: Buffer | undefined, signal: AbortSignal): Promise<Readability> {
+    const servers: string[] = []
     for (const path of this.#deps.serverPaths) {
+      let sealed: readonly KubeObject[] = []
       for (const limit of [sampleSize, undefined]) {
-        const items = await this.#list(path, limit)
-        const tokens = items.map((server) => fieldsAt(server, 'spec')).filter((spec) => textAt(spec, 'token'))
-        if (key && tokens.some((spec) => isReadable(key, spec))) return 'readable'
-        count += tokens.length
-        if (items.length < sampleSize || !key) break
+        const items = await this.#list(path, limit, signal)
+        sealed = items.filter((server) => isSealed(textAt(fieldsAt(server, 'spec'), 'token') ?? ''))
+        if (key && sealed.some((server) => isReadable(key, fieldsAt(server, 'spec')))) {
+          return { tokens: 'readable', servers: [] }
+        }
+        if (items.length < sampleSize) break
       }
+      servers.push(...sealed.map(keyFor))
     }
-    return count > 0 ? 'unreadable' : 'none'
+    return { tokens: servers.length > 0 ? 'unreadable' : 'none', servers }
   }
 
   /** A namespace that this host may not list cannot be led either, which the fleet reports. */
-  async #list(path: string, limit: number | undefined): Promise<readonly KubeObject[]> {
+  async #list(path: string, limit: number | undefined, signal: AbortSignal): Promise<readonly KubeObject[]> {
     try {
-      return (await this.#deps.api.list({ what: 'list gameservers', method: 'GET', path, query: { limit } })).items
+      const call = { what: 'list gameservers', method: 'GET', path, query: { limit }, signal } as const
+      return (await this.#deps.api.list(call)).items
     } catch (error) {
       if (statusOf(error) === 403) return []
       throw error
     }
-  }
-
-  get #annotation(): string {
-    return `${this.#deps.group}/replaces-lost-key`
   }
 }
 

@@ -11,6 +11,11 @@ export function seal(key: Buffer, token: string, uid: string, nonce: Uint8Array)
   return Buffer.concat([nonce, cipher.getAuthTag(), encrypted]).toString('base64')
 }
 
+/** Whether the text can be a sealed token, with whatever key. */
+export function isSealed(text: string): boolean {
+  return /^[\w+/]+=*$/.test(text) && Buffer.from(text, 'base64').length > nonceBytes + tagBytes
+}
+
 /** Undefined if the token was sealed with another key or for another server. */
 export function unseal(key: Buffer, sealed: string, uid: string): string | undefined {
   try {
