@@ -46,11 +46,11 @@ export interface AgentListenerOptions {
 
 export type AgentOperation = 'heartbeat' | 'gsdkInfo'
 
-/** `prefer`: the header, if the game sent one. Resolves with the leader's answer, or with undefined if there is none. */
+/** `prefer`: the header, if the game sent one; `waitMs`: what it says. Resolves with the leader's answer, or with undefined if there is none. */
 export type ForwardHeartbeat = (
   sessionHostId: string,
   body: string,
-  call: { readonly prefer: string | undefined; readonly signal: AbortSignal },
+  call: { readonly prefer: string | undefined; readonly waitMs: number; readonly signal: AbortSignal },
 ) => Promise<{ readonly status: number; readonly text: string } | undefined> | undefined
 
 /** The agent as a `node:http` listener. Also works behind Express and a body parser. Returns 404 for unknown paths. */
@@ -144,8 +144,9 @@ function heartbeatHandler(target: HeartbeatTarget, logger: Logger) {
   const isForwarded = (id: string, body: Body, request: IncomingMessage, response: ServerResponse) => {
     if (target.forwardHeartbeat === undefined || typeof body === 'string' || !('text' in body)) return false
     const gone = new AbortController()
-    const prefer = request.headers['prefer']
-    const answer = target.forwardHeartbeat(id, body.text, { prefer: prefer?.toString(), signal: gone.signal })
+    const prefer = request.headers['prefer']?.toString()
+    const waitMs = preferredWaitMs(prefer)
+    const answer = target.forwardHeartbeat(id, body.text, { prefer, waitMs, signal: gone.signal })
     if (answer === undefined) return false
     response.once('close', () => gone.abort())
     void answer.then((found) => {

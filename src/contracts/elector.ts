@@ -82,6 +82,8 @@ export type Sent =
 
 /** A fleet's connection to the host that leads. */
 export interface LeaderLink {
+  /** How long a request without `wait` is held while the leader cannot be reached. Default 5 s. */
+  readonly holdMs?: number | undefined
   /**
    * Proves to another host that this one belongs to the fleet. Derived from the shared secret for this purpose alone. Undefined while the
    * secret is not known.

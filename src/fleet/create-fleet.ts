@@ -35,7 +35,13 @@ export async function createFleet(options: FleetOptions): Promise<Fleet> {
       heartbeat: (id, beat) => term.heartbeat(id, beat),
       knowsServer: (id) => term.knowsServer(id),
       holdHeartbeat: (id, hold) => term.holdHeartbeat(id, hold),
-      ...(resolved.forwarding && { forwardHeartbeat: heartbeatForwarder(() => opened.link, closing.signal) }),
+      ...(resolved.forwarding && {
+        forwardHeartbeat: heartbeatForwarder({
+          link: () => opened.link,
+          closing: closing.signal,
+          heartbeatIntervalMs: resolved.limits.heartbeatIntervalMs,
+        }),
+      }),
     }
     const loss = await handleStoreLoss(store, backend, options.acceptStoreLoss ?? false)
     /** Empty until there is a link: the agent listens before. */
@@ -74,9 +80,7 @@ export async function createFleet(options: FleetOptions): Promise<Fleet> {
     }
     // Else the agent would wait for the heartbeats that the leader holds.
     cleanUp.unshift(async () => closing.abort())
-    const handOver = async () => {
-      for (const step of [stop, closeBackend, resignOnce]) await step()
-    }
+    const handOver = () => runAll([stop, closeBackend, resignOnce])
     if (loss) term.emitter.emit(storeDamaged(loss, resolved.clock.now()))
     await term.begun
     const fleet = facade({ term, backend, store, resolved, agentAddress, link, handOver, cleanUp })
@@ -89,6 +93,13 @@ export async function createFleet(options: FleetOptions): Promise<Fleet> {
     for (const step of cleanUp) await step().catch(() => undefined)
     throw error
   }
+}
+
+/** If a step fails, the next ones still run: a host that cannot close its backend gives up the lead all the same. Throws the first error. */
+async function runAll(steps: readonly (() => Promise<void>)[]): Promise<void> {
+  const errors: unknown[] = []
+  for (const step of steps) await step().catch((error: unknown) => void errors.push(error))
+  if (errors.length > 0) throw errors[0]
 }
 
 /** Later calls get the result of the first. */

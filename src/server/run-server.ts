@@ -80,7 +80,7 @@ async function run(config: Config, env: Environment, log: ServerLog): Promise<nu
         await sampling
       },
       close: async () => {
-        if (config.forwarding) await leave(served)
+        if (config.forwarding) await leave(served, log)
         await served.close()
         await hook?.close()
         await fleet.close()
@@ -120,10 +120,10 @@ async function run(config: Config, env: Environment, log: ServerLog): Promise<nu
 /** How long a Service may take to leave out a host that shuts down. */
 const leavingMs = 3_000
 
-/** The next leader answers the calls that still arrive here. */
-async function leave(served: Served): Promise<void> {
+/** The next leader answers the calls that still arrive here. If the lead cannot be handed over in order, the host closes all the same. */
+async function leave(served: Served, log: ServerLog): Promise<void> {
   const left = new Promise<void>((resolve) => systemClock.after(leavingMs, resolve))
-  await served.handOver()
+  await served.handOver().catch((error: unknown) => log.error({ err: error }, 'handing over the lead failed'))
   await left
 }
 

@@ -12,34 +12,51 @@ const idleMs = 30_000
 
 export class Connections {
   readonly #key: () => Uint8Array | undefined
-  /** By `host:port`. There is one leader, so that those of an earlier one are closed. */
+  /** By `host:port`. There is one leader, so that those of an earlier one close once they are idle. */
   readonly #agents = new Map<string, Agent>()
+  readonly #inFlight = new Set<ClientRequest>()
+  #isClosed = false
 
   constructor(key: () => Uint8Array | undefined) {
     this.#key = key
   }
 
   send(address: string, { method, path, headers, body }: ForwardedRequest, signal: AbortSignal): Promise<Sent> {
+    if (this.#isClosed) return Promise.resolve({ failure: 'unsent', error: new Error('this host is closing') })
     const { host, port } = partsOf(address)
     const length = body && { 'Content-Length': String(body.byteLength) }
     const all = { ...headers, ...length, Host: 'gamekeeper' }
     const options = { agent: this.#agentOf(address), host, port, method, path, headers: all, signal }
     return new Promise((resolve) => {
       const request = httpsRequest(options)
+      this.#inFlight.add(request)
       const isSent = followConnection(request)
       request.on('response', (incoming) => resolve({ response: responseOf(incoming) }))
       request.on('error', (error) => resolve({ failure: isSent() ? 'unknown' : 'unsent', error }))
+      request.on('close', () => this.#inFlight.delete(request))
       request.end(body)
     })
   }
 
-  /** Closes idle connections to all hosts but this one. */
+  /**
+   * Closes idle connections to all hosts but this one. Those in use stay until their requests end: a host that has stopped to lead still
+   * answers what it has begun.
+   */
   keepOnly(address: string | undefined): void {
     for (const [each, agent] of this.#agents) {
       if (each === address) continue
-      agent.destroy()
       this.#agents.delete(each)
+      // From now on it keeps no connection that becomes idle.
+      agent.maxFreeSockets = 0
+      for (const socket of Object.values(agent.freeSockets).flat()) socket?.destroy()
     }
+  }
+
+  /** Ends requests in flight, too. Nothing is sent any more. */
+  close(): void {
+    this.#isClosed = true
+    this.keepOnly(undefined)
+    for (const request of this.#inFlight) request.destroy(new Error('this host is closing'))
   }
 
   #agentOf(address: string): Agent {

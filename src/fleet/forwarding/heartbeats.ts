@@ -1,19 +1,49 @@
 /** Passes heartbeats on to the host that leads. They need no proof of who sent them: the id in their path is the server's secret. */
 import { setMaxListeners } from 'node:events'
 import type { ForwardHeartbeat } from '../../agent/index.js'
+import { systemClock } from '../../contracts/clock.js'
 import type { LeaderLink } from '../../contracts/elector.js'
+import { holdTimeMs } from '../../rules/game/heartbeat.js'
 import { type EitherSignal, eitherSignal } from '../../util/signals.js'
 
-/** Call with the fleet's link once there is one. `closing`: ends those that the leader holds. */
-export function heartbeatForwarder(link: () => LeaderLink | undefined, closing: AbortSignal): ForwardHeartbeat {
+/**
+ * How long the leader may take, beyond the time for which it holds a heartbeat. With the time that it holds one during an allocation, it is
+ * less than the second after which the GSDK for Java gives up.
+ */
+const answerMs = 450
+/** How long no heartbeat is sent to a leader that has not answered one. */
+const pauseMs = 1_000
+
+export interface HeartbeatForwarderOptions {
+  /** Undefined while the fleet has none. */
+  readonly link: () => LeaderLink | undefined
+  /** Ends those that the leader holds. */
+  readonly closing: AbortSignal
+  /** The fleet's limit, up to which a heartbeat is held. */
+  readonly heartbeatIntervalMs: number
+}
+
+export function heartbeatForwarder(options: HeartbeatForwarderOptions): ForwardHeartbeat {
+  const { link, closing, heartbeatIntervalMs } = options
   setMaxListeners(0, closing)
-  return (id, body, { prefer, signal }) => {
+  /** The leader that has not answered, and when it is asked again. */
+  let silent: { readonly leader: string; readonly until: number } | undefined
+  return (id, body, { prefer, waitMs, signal }) => {
     const known = link()
     // This host answers if it leads, or knows no host that does.
     const leader = known === undefined || known.leads() || closing.aborted ? undefined : known.leader()
     if (known === undefined || leader === undefined) return undefined
+    if (leader === silent?.leader && systemClock.elapsed() < silent.until) return undefined
     const stop = eitherSignal(signal, closing)
-    return send(known, leader, { id, body, prefer }, stop).finally(() => stop.release())
+    const giveUp = () => {
+      silent = { leader, until: systemClock.elapsed() + pauseMs }
+      stop.abort()
+    }
+    const cancel = systemClock.after(holdTimeMs(waitMs, heartbeatIntervalMs, true) + answerMs, giveUp)
+    return send(known, leader, { id, body, prefer }, stop).finally(() => {
+      cancel()
+      stop.release()
+    })
   }
 }
 

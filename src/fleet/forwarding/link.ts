@@ -38,12 +38,13 @@ export function openLink({ forwarding, elector, store, leads }: LinkDependencies
   const connections = new Connections(key)
   const followers = new Set<() => void>()
   let leader: string | undefined
+  let isClosed = false
   const changed = () => {
     for (const follower of [...followers]) follower()
   }
   const unfollow = elector.follow((address) => {
     const next = address === own ? undefined : address
-    if (next === leader) return
+    if (next === leader || isClosed) return
     leader = next
     connections.keepOnly(leader)
     changed()
@@ -60,8 +61,13 @@ export function openLink({ forwarding, elector, store, leads }: LinkDependencies
     send: (address: string, request: ForwardedRequest, signal: AbortSignal): Promise<Sent> =>
       connections.send(address, request, signal),
     close() {
+      if (isClosed) return
+      isClosed = true
       unfollow()
-      connections.keepOnly(undefined)
+      connections.close()
+      // What waits for a leader learns that this host has none any more.
+      leader = undefined
+      changed()
     },
   })
 }

@@ -87,11 +87,15 @@ export function allocationGroup(
   const answer = (allocation: AnsweredAllocation) => json(200, dialect.allocation(allocation))
   const { inRequest, link } = internalsOf(fleet) ?? {}
 
-  const allocate = async (exchange: Exchange) => {
+  const read = async (exchange: Exchange) => {
     const waitMs = readWaitMs(exchange.query('wait'), maxWaitMs)
     const confirm = readFlag(exchange, 'confirm')
     const request = await readJson(exchange, maxBodyBytes)
     if (needsGuid) requireGuid(request)
+    return { waitMs, confirm, request }
+  }
+  const allocate = async (exchange: Exchange) => {
+    const { waitMs, confirm, request } = await read(exchange)
     const caller = callerOf(exchange)
     if (!confirm && !waitMs) return answer(await fleet.allocate(request, { caller }))
     const allocateOptions = { caller, ...(waitMs !== undefined && { waitMs }), ...(confirm && { confirm }) }
@@ -103,7 +107,7 @@ export function allocationGroup(
     paths: { '/api/v1/allocate': { POST: operation('allocate', inRequest ? traced(inRequest, allocate) : allocate) } },
     errorResponse: (error) => errorResponse(error, allocationStatuses, options.compat !== undefined),
     guard: allocationGuard,
-    forward: link && forwarding({ link, closing, maxBodyBytes }),
+    forward: link && forwarding({ link, closing, maxBodyBytes, check: read }),
   }
 }
 

@@ -6,6 +6,7 @@ import { systemClock } from '../../contracts/clock.js'
 import { FleetError, messageOf } from '../../contracts/errors.js'
 import type { ForwardedResponse, LeaderLink } from '../../contracts/elector.js'
 import { errorCodeHeader } from '../../rules/model/wire.js'
+import { defaultConfirmMs } from '../../rules/planning/allocation.js'
 import type { Operation } from '../api/operations.js'
 import type { Exchange, Handler } from '../core/exchange.js'
 import type { HttpResponse } from '../core/http-response.js'
@@ -20,14 +21,18 @@ export const defaultHoldMs = 5_000
 /** Pauses before the same host is asked again, unless another leads sooner. */
 const firstPauseMs = 50
 const longestPauseMs = 500
-/** How long the leader may take beyond the caller's `wait`: longer than any call that still comes to an end. */
+/** How long the leader may take for what is not repeated: longer than any call that still comes to an end. */
 const answerMs = 150_000
+/** How long it may take beyond the time that the call is held, if another host can be asked as well. */
+const repeatableAnswerMs = 3_000
 
 export interface ForwardingContext {
   readonly link: LeaderLink
   /** Aborts when this host closes. */
   readonly closing: AbortSignal
   readonly maxBodyBytes?: number | undefined
+  /** Rejects if this host refuses the request whatever the leader would answer. */
+  readonly check?: (exchange: Exchange) => Promise<unknown>
 }
 
 /** About this host, whether or not it leads. */
@@ -63,11 +68,14 @@ class ForwardableCall {
 
   async run(): Promise<HttpResponse> {
     for (let pauseMs = firstPauseMs; ; pauseMs = Math.min(2 * pauseMs, longestPauseMs)) {
-      if (this.#waitMs !== undefined && pauseMs > firstPauseMs) this.#exchange.limitWait(this.#leftMs())
-      const response = this.#context.link.leads() ? await this.#carryOut() : undefined
-      if (response !== undefined) return response
+      if (this.#context.link.leads()) {
+        const response = await this.#carryOut()
+        if (response !== undefined) return response
+        this.#limitWait()
+      } else if (pauseMs === firstPauseMs) await this.#context.check?.(this.#exchange)
       const answer = await this.#ask(pauseMs)
       if (answer !== undefined) return answer
+      this.#limitWait()
     }
   }
 
@@ -127,7 +135,7 @@ class ForwardableCall {
       headers: headersFor(this.#exchange),
       body,
     }
-    const cancel = systemClock.after((this.#waitMs ?? 0) + answerMs, () => change.abort())
+    const cancel = systemClock.after(this.#answerMs(), () => change.abort(new Error('it has not answered in time')))
     // A caller that waits for a server learns at once that this host closes.
     const onClosing = () => change.abort()
     if (this.#waitMs !== undefined) closing.addEventListener('abort', onClosing)
@@ -168,8 +176,20 @@ class ForwardableCall {
     throw new FleetError('unavailable', message, { cause: error })
   }
 
+  /** How long the leader may take to begin its answer. A stream may then last. */
+  #answerMs(): number {
+    if (!this.#mayRepeat) return answerMs
+    const confirms = this.#waitMs === undefined && this.#exchange.query('confirm') !== undefined
+    return Math.max(0, this.#leftMs()) + (confirms ? defaultConfirmMs : 0) + repeatableAnswerMs
+  }
+
+  /** What a caller has waited at one host it does not wait again at the next. */
+  #limitWait(): void {
+    if (this.#waitMs !== undefined) this.#exchange.limitWait(this.#leftMs())
+  }
+
   #leftMs(): number {
-    return (this.#waitMs ?? defaultHoldMs) - (systemClock.elapsed() - this.#began)
+    return (this.#waitMs ?? this.#context.link.holdMs ?? defaultHoldMs) - (systemClock.elapsed() - this.#began)
   }
 
   #refusal(): FleetError {

@@ -11,7 +11,11 @@ export class LeaderChange {
   readonly #aborter = new AbortController()
   readonly #unfollow: () => void
   readonly #gone: AbortSignal
-  readonly #onGone = () => this.#aborter.abort(this.#gone.reason)
+  /** Nobody may read a stream whose caller has gone, so that nothing else would release this. */
+  readonly #onGone = () => {
+    this.#aborter.abort(this.#gone.reason)
+    this.release()
+  }
   #cancelGrace = () => {}
   #hasChanged = false
   #wake = () => {}
@@ -20,8 +24,6 @@ export class LeaderChange {
   constructor(link: LeaderLink, asked: string | undefined, gone: AbortSignal) {
     this.signal = this.#aborter.signal
     this.#gone = gone
-    if (gone.aborted) this.#onGone()
-    else gone.addEventListener('abort', this.#onGone)
     this.#unfollow = link.follow(() => {
       this.#hasChanged = true
       this.#wake()
@@ -30,6 +32,8 @@ export class LeaderChange {
       if (!leads)
         this.#cancelGrace = systemClock.after(graceMs, () => this.#aborter.abort(new Error('another host leads')))
     })
+    if (gone.aborted) this.#onGone()
+    else gone.addEventListener('abort', this.#onGone)
   }
 
   /** Resolves when another host leads, after `ms`, or when the caller has gone or this host closes. */
@@ -49,8 +53,8 @@ export class LeaderChange {
     closing.removeEventListener('abort', wake)
   }
 
-  abort(): void {
-    this.#aborter.abort()
+  abort(reason?: Error): void {
+    this.#aborter.abort(reason)
   }
 
   release(): void {

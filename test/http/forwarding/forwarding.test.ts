@@ -188,6 +188,30 @@ describe('while nobody leads', () => {
     await other.fleet.builds.patch('arena', { standingBy: 3, max: 8 })
     expect((await Promise.all(answers)).map(({ status }) => status)).toEqual(bodies.map(() => 200))
   })
+
+  it('a caller who has waited does not wait as long again at the next leader', async () => {
+    const paths: string[] = []
+    const { leader, other } = await pair(1, { onSend: (path: string) => paths.push(path) })
+    const answers = [session(), session(), session()].map((body) =>
+      call('POST', `${leader.allocate}?wait=50`, { body }),
+    )
+    await until(() => leader.fleet.stats().builds.some(({ waiting }) => waiting === 1))
+    other.lead()
+    await until(() => paths.some((path) => path.includes('wait=')))
+    await other.fleet.builds.patch('arena', { standingBy: 3, max: 8 })
+    expect((await Promise.all(answers)).map(({ status }) => status)).toEqual([200, 200, 200])
+    for (const path of paths) expect(Number(path.split('wait=')[1])).toBeLessThan(50)
+  })
+
+  it('what would be refused anyway is refused at once', async () => {
+    const { election, open } = hosts()
+    const other = await open({ serve: { sessionIDs: 'guid' } })
+    election.lead(undefined)
+    const tooLong = await call('POST', `${other.allocate}?wait=9999`, { body: session() })
+    expect(tooLong).toMatchObject({ status: 400 })
+    const noGuid = await call('POST', `${other.allocate}?wait=50`, { body: { buildID, sessionID: 'match-1' } })
+    expect(noGuid).toMatchObject({ status: 400 })
+  })
 })
 
 describe('a leader whose connection breaks', () => {
@@ -218,6 +242,34 @@ describe('a leader whose connection breaks', () => {
     expect(text).toContain('it may have been carried out')
   })
 
+  it('its address is lost for a moment: what it has begun goes on', async () => {
+    const { election, leader, other } = await pair()
+    await call('GET', `${other.manage}/gameserverbuilds`)
+    const release = leader.proxy.hold()
+    const answer = call('POST', `${other.manage}/gameserverbuilds`, { body: build({ buildID: 'b2' }, 'second') })
+    await until(async () => (await leader.fleet.builds.list()).length === 2)
+    election.pretend(undefined)
+    election.pretend(leader.address)
+    release()
+    expect((await answer).status).toBe(200)
+  })
+
+  it('it is silent: calls that can be repeated are given up', async () => {
+    const { leader, other } = await pair(1, { holdMs: 100 })
+    /** On a connection that is established. */
+    const silence = async () => {
+      leader.proxy.mute(false)
+      await until(async () => (await call('GET', `${other.manage}/gameserverbuilds`)).status === 200)
+      leader.proxy.mute(true)
+    }
+    await silence()
+    const read = await call('GET', `${other.manage}/gameserverbuilds`)
+    expect(read).toMatchObject({ status: 503, headers: { 'gamekeeper-error': 'not-leader' } })
+    await silence()
+    const allocation = await call('POST', `${other.allocate}?wait=0.1`, { body: session() })
+    expect(allocation).toMatchObject({ status: 503, headers: { 'gamekeeper-error': 'not-leader' } })
+  })
+
   it('before it has received anything: the call goes to the next leader', async () => {
     const { leader, other } = await pair()
     await leader.proxy.close()
@@ -226,6 +278,23 @@ describe('a leader whose connection breaks', () => {
     expect((await answer).status).toBe(200)
     expect(await other.fleet.builds.list()).toHaveLength(2)
   })
+})
+
+it('a host whose backend does not close gives up the lead all the same', async () => {
+  const { election, open } = hosts()
+  const leader = await open({ closeBackend: () => Promise.reject(new Error('the engine is stuck')) })
+  leader.lead()
+  await until(async () => (await leader.fleet.health()).leads)
+  await expect(leader.served.handOver()).rejects.toThrow('the engine is stuck')
+  expect(election.leader).toBeUndefined()
+})
+
+it('a closed fleet asks nobody', async () => {
+  const { leader, other } = await pair(1, { holdMs: 100 })
+  await other.fleet.close()
+  const { connections } = leader.proxy
+  expect((await call('GET', `${other.manage}/gameserverbuilds`)).status).toBe(503)
+  expect(leader.proxy.connections).toBe(connections)
 })
 
 it('a host that hands over answers until it closes', async () => {

@@ -3,6 +3,7 @@ import { memoryBackend, type MemoryBackendOptions } from 'gamekeeper/memory'
 import { type Backend, createFleet, type ElectionListener, type Elector, type Fleet, systemClock } from 'gamekeeper'
 import { serve, type Served, type ServeOptions } from 'gamekeeper/http'
 import { onTestFinished } from 'vitest'
+import { internalsOf, withInternals } from '../../../src/fleet/internals.js'
 import { sharedMemory } from '../../stores/shared-memory.js'
 import { until as untilWithin } from '../client.js'
 import { openProxy, type Proxy } from './proxy.js'
@@ -36,6 +37,10 @@ export class Election {
     },
   }
 
+  get leader(): string | undefined {
+    return this.#leader
+  }
+
   /** Undefined: nobody. `isKnown`: whether the hosts learn of it. */
   lead(address: string | undefined, { isKnown = true } = {}): void {
     const before = this.#leader
@@ -45,8 +50,8 @@ export class Election {
     if (address !== undefined) this.#candidates.get(address)?.elected()
   }
 
-  /** Tells all hosts that this one leads, although it does not. */
-  pretend(address: string): void {
+  /** Tells all hosts that this one leads, or none, although it is not so. */
+  pretend(address: string | undefined): void {
     for (const follower of this.#followers) follower(address)
   }
 }
@@ -63,7 +68,19 @@ export interface Host {
   close(): Promise<void>
 }
 
+/** Of requests without `wait`: so long that no machine is too slow for them. */
+const holdMs = 300_000
+
+/** A heartbeat is held for the first of them at most, so that no held one is answered because its time is over. */
+const limits = { heartbeatIntervalMs: 300_000, silenceMs: 600_000 }
+
 export interface HostOptions {
+  /** How long requests without `wait` are held. */
+  readonly holdMs?: number
+  /** The games outlive each host, so that a backend does not close by default. */
+  readonly closeBackend?: () => Promise<void>
+  /** Called with the path of each request that is sent to another host. */
+  readonly onSend?: (path: string) => void
   readonly secret?: string
   readonly serve?: Partial<ServeOptions>
 }
@@ -79,16 +96,17 @@ export function hosts(more: Partial<Backend> = {}, games: MemoryBackendOptions =
       const proxy = await openProxy()
       onTestFinished(() => proxy.close())
       const { address } = proxy
-      const fleet = await createFleet({
-        // The games outlive each host.
-        backend: { ...backend, ...more, close: () => Promise.resolve() },
+      const created = await createFleet({
+        backend: { ...backend, ...more, close: options.closeBackend ?? (() => Promise.resolve()) },
         store: shared.open(),
         elector: election.elector,
         forwarding: { address, secret: options.secret ?? secret },
         agent: { port: 0 },
+        limits,
         logger: false,
       })
-      onTestFinished(() => fleet.close())
+      const fleet = withPatience(created, options)
+      onTestFinished(() => fleet.close().catch(() => undefined))
       const port = { port: 0 }
       const served = await serve({
         fleet,
@@ -109,4 +127,15 @@ export function hosts(more: Partial<Backend> = {}, games: MemoryBackendOptions =
       }
     },
   }
+}
+
+function withPatience(fleet: Fleet, { holdMs: ms = holdMs, onSend }: HostOptions): Fleet {
+  const internals = internalsOf(fleet)
+  const link = internals?.link
+  if (!internals || !link) throw new Error('the fleet has no link to the leader')
+  const send: typeof link.send = (address, request, signal) => {
+    onSend?.(request.path)
+    return link.send(address, request, signal)
+  }
+  return { ...fleet, ...withInternals({ ...internals, link: { ...link, holdMs: ms, send } }) }
 }

@@ -10,6 +10,8 @@ export interface Proxy {
   target(port: number): void
   /** Answers are swallowed from now on, or no longer. */
   mute(isMute: boolean): void
+  /** Answers are kept back until the returned function is called. */
+  hold(): () => void
   /** Cuts all connections, of which new ones can be made. */
   cut(): void
   close(): Promise<void>
@@ -18,6 +20,7 @@ export interface Proxy {
 export async function openProxy(): Promise<Proxy> {
   const sockets = new Set<Socket>()
   let isMute = false
+  let held: (() => void)[] | undefined
   let connections = 0
   let known: (port: number) => void = () => {}
   const port = new Promise<number>((resolve) => (known = resolve))
@@ -34,7 +37,8 @@ export async function openProxy(): Promise<Proxy> {
       const outgoing = keep(connect(to, '127.0.0.1'))
       incoming.pipe(outgoing)
       outgoing.on('data', (data: Buffer) => {
-        if (!isMute) incoming.write(data)
+        if (held) held.push(() => void incoming.write(data))
+        else if (!isMute) incoming.write(data)
       })
       outgoing.on('close', () => incoming.destroy())
       incoming.on('close', () => outgoing.destroy())
@@ -52,6 +56,14 @@ export async function openProxy(): Promise<Proxy> {
     },
     target: (to) => known(to),
     mute: (mute) => (isMute = mute),
+    hold() {
+      const kept: (() => void)[] = []
+      held = kept
+      return () => {
+        held = undefined
+        for (const write of kept) write()
+      }
+    },
     cut,
     close: () =>
       new Promise((resolve) => {

@@ -51,6 +51,16 @@ it('events flow, and end when another host leads', async () => {
   await until(() => next.text().includes('"leads":true'))
 })
 
+it('they go on if the address of the leader is lost for a moment', async () => {
+  const { election, leader, other } = await pair()
+  const events = await read(`${other.manage}/events?from=1`)
+  await until(() => events.text().includes('event: BuildCreated'))
+  election.pretend(undefined)
+  election.pretend(leader.address)
+  await leader.fleet.builds.create(build({ buildID: 'b2' }, 'second'))
+  await until(() => events.text().includes('second'))
+})
+
 it('a reader that leaves ends its stream at the leader', async () => {
   const { other } = await pair({ serve: { events: { maxReaders: 1 } } })
   const first = await read(`${other.manage}/events?from=1`)
