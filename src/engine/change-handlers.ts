@@ -7,6 +7,7 @@ import { needsBackoff, disappearedBeforeStandingBy } from '../rules/lifecycle/li
 import { afterLoss, isLost, isLostAgain } from '../rules/lifecycle/losses.js'
 import type { Build, Ending, Server } from '../rules/model/resources.js'
 import { sessionKey } from '../rules/model/session-ids.js'
+import { buildHealth } from '../rules/model/status.js'
 import type { Confirmations } from './allocation/confirmations.js'
 import type { WaitQueue } from './allocation/wait-queue.js'
 import type { BuildOperations } from './builds/build-operations.js'
@@ -17,7 +18,7 @@ import type { MaintenanceAnnouncements } from './instances/maintenance-announcem
 import { isSaved } from './persistence/server-writer.js'
 import type { Drainer } from './reconcile/drain.js'
 import { needsProtection } from './reconcile/server-actions.js'
-import type { Conditions } from './reporting/conditions.js'
+import { type Conditions, hasCondition } from './reporting/conditions.js'
 import type { EventReporter } from './reporting/event-reporter.js'
 import type { StartFailures } from './reporting/start-failures.js'
 import type { Bucket, BuildEntry, ServerEntry } from './state/entries.js'
@@ -33,7 +34,7 @@ export interface ChangeHandlerDependencies {
   readonly heldHeartbeats: Pick<HeldHeartbeats, 'answerChanged'>
   readonly maintenance: Pick<MaintenanceAnnouncements, 'placed'>
   readonly startFailures: StartFailures
-  readonly waitQueue: Pick<WaitQueue, 'dataChanged' | 'reconsider' | 'sessionAllocated' | 'total'>
+  readonly waitQueue: Pick<WaitQueue, 'dataChanged' | 'reconsider' | 'roomFreed' | 'sessionAllocated' | 'total'>
 }
 
 export class ChangeHandlers {
@@ -50,10 +51,9 @@ export class ChangeHandlers {
     const { clock } = this.#ctx
     const { events } = this.#deps
     const { record, build, bucket } = entry
-    if (bucket === 'active' && from !== 'active') {
-      entry.activeSince = clock.elapsed()
-      this.#endWait(record)
-    }
+    if (bucket === 'active' && from !== 'active') entry.activeSince = clock.elapsed()
+    // Another writer may have ended the server already.
+    if (record.session !== before.session) this.#endWait(record)
     if (record.state === 'StandingBy' && before.state !== 'StandingBy') this.#deps.lateStarts.succeeded(entry)
     if (record.state === 'StandingBy' || bucket === 'active') entry.standingBySince ??= clock.elapsed()
     const saved = isSaved(entry)
@@ -62,7 +62,10 @@ export class ChangeHandlers {
     // A reserved server already counts as Active, so an allocation costs one reconcile instead of two.
     if (!(saved && from === 'reserved' && bucket === 'active') || isUnprotected) this.#ctx.enqueue(build)
     events.serverState(entry, before)
-    if (record.state === 'Terminating' && before.state !== 'Terminating') this.#serverTerminating(entry)
+    if (record.state === 'Terminating' && before.state !== 'Terminating') {
+      this.#serverTerminating(entry)
+      this.#deps.waitQueue.roomFreed(build)
+    }
     events.serverHealth(entry, before)
     events.maintenance(entry, before)
     events.serverData(entry, before)
@@ -82,7 +85,7 @@ export class ChangeHandlers {
     const { buildID } = before.spec
     if (buildID !== build.record.spec.buildID) this.#deps.builds.buildIDChanged(build, buildID)
     if (isDraining(before) && !build.draining) this.#deps.drainer.checkProgress()
-    if (build.record.spec !== before.spec || isDraining(before) !== build.draining) this.#deps.waitQueue.reconsider()
+    if (mayGrowOtherwise(build, before)) this.#deps.waitQueue.reconsider(buildID, build.record.spec.buildID)
     this.#deps.events.buildHealth(build, before)
     if (build.record.spec !== before.spec) this.#deps.events.metadataKeys(build.record, before.spec)
     this.#deps.conditions.reportChanges(build, before)
@@ -105,6 +108,7 @@ export class ChangeHandlers {
     entry.retry = noBackoff
     this.#deps.confirmations.serverEnded(entry)
     if (!ending) return
+    const wasBackingOff = build.backoff.until > clock.elapsed()
     if (needsBackoff(entry.record)) {
       build.backoff = afterFailure(build.backoff, clock.elapsed(), backoffLimits(this.#ctx))
       if (isCurrent(entry)) {
@@ -113,6 +117,9 @@ export class ChangeHandlers {
       }
     }
     if (isLost(entry.record)) this.#serverLost(entry, ending)
+    if (!wasBackingOff && build.backoff.until > clock.elapsed()) {
+      this.#deps.waitQueue.reconsider(build.record.spec.buildID)
+    }
     if (disappearedBeforeStandingBy(entry.record)) this.#deps.startFailures.startReport(entry, ending.message)
     this.#deps.events.serverTerminating(entry, ending)
   }
@@ -130,4 +137,12 @@ export class ChangeHandlers {
     }
     build.losses = afterLoss(build.losses, at, Math.max(0, build.backoff.until - now), limits.resetMs)
   }
+}
+
+/** True if a change decides about the new servers of the build. */
+function mayGrowOtherwise({ draining, record }: BuildEntry, before: Build): boolean {
+  if (record.spec !== before.spec || isDraining(before) !== draining) return true
+  return (
+    buildHealth(record) !== buildHealth(before) || hasCondition(record, 'Invalid') !== hasCondition(before, 'Invalid')
+  )
 }

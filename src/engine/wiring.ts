@@ -36,7 +36,7 @@ import { Drainer } from './reconcile/drain.js'
 import { FailoverGrace } from './reconcile/failover-grace.js'
 import { Preparation } from './reconcile/preparation.js'
 import { Reconciler } from './reconcile/reconciler.js'
-import { Scaler } from './reconcile/scaler.js'
+import { Scaler, type ScalerDependencies } from './reconcile/scaler.js'
 import { ServerActions } from './reconcile/server-actions.js'
 import { ServerStarter } from './reconcile/server-start.js'
 import { ServerTerminator } from './reconcile/server-termination.js'
@@ -101,7 +101,7 @@ export function wireEngine(engineDeps: EngineDependencies, state: EngineState) {
   const events = new EventReporter(ctx, activity)
   const conditions = new Conditions(ctx, builds)
   const startFailures = new StartFailures(ctx, events, conditions)
-  const lateStarts = new LateStarts(ctx, { conditions, events })
+  const lateStarts = new LateStarts(ctx, { conditions, events, waitQueue })
   const drainer = new Drainer(ctx)
 
   const maintenance = new MaintenanceAnnouncements(ctx, writer)
@@ -128,6 +128,7 @@ export function wireEngine(engineDeps: EngineDependencies, state: EngineState) {
   const { failoverGrace, preparation, status, terminator, workQueue } = reconcileParts(ctx, observers, {
     ...{ writer, builds, details, conditions, lateStarts, startFailures, watcher, drainer, isDraining, heldHeartbeats },
     callers: (build) => waitQueue.demand(build) + retryGrace.count(build),
+    choosyCallers: (build) => ({ unfit: waitQueue.selectiveDemand(build), choosy: retryGrace.selective(build) }),
   })
 
   const allocator = new Allocator(ctx, { activity, writer, waitQueue, retryGrace, confirmations, isDraining })
@@ -221,7 +222,8 @@ interface ReconcilePartDependencies {
   readonly drainer: Drainer
   readonly heldHeartbeats: HeldHeartbeats
   readonly isDraining: () => boolean
-  readonly callers: (build: BuildEntry) => number
+  readonly callers: ScalerDependencies['callers']
+  readonly choosyCallers: ScalerDependencies['choosyCallers']
 }
 
 function reconcileParts(ctx: EngineContext, observers: Observers, deps: ReconcilePartDependencies) {
@@ -233,6 +235,7 @@ function reconcileParts(ctx: EngineContext, observers: Observers, deps: Reconcil
   const failoverGrace = new FailoverGrace(ctx)
   const scaler = new Scaler(ctx, {
     callers: deps.callers,
+    choosyCallers: deps.choosyCallers,
     protectedSurplus: (build) => failoverGrace.surplusOf(build),
     isDraining: deps.isDraining,
     validateSpec,

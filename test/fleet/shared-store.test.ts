@@ -440,6 +440,29 @@ describe('a server record changed by another writer', () => {
     expect(holders.map((server) => server.record.name)).toEqual(['arena-late1'])
   })
 
+  it('gives a waiting caller no second server if another host has given its session one that has ended already', async () => {
+    const { clock, backend, fleet, others } = await scene(undefined, {}, { memory: { script: 'manual' } })
+    await fleet.builds.create(aBuild({ standingBy: 1, max: 2 }))
+    await clock.advance(1_000)
+    const [first] = backend.servers()
+    first?.ready()
+    await clock.settle()
+    first?.unhealthy()
+    const call = watched(fleet.allocate(ask(1), { waitMs: 30_000 }))
+    await clock.advance(500)
+    const { record, revision } = only(
+      (await others.servers.list()).filter((server) => server.record.name === first?.ref.name),
+    )
+    const ending = { reason: 'Exited' as const, message: 'the match is over', crash: false, at: clock.now() }
+    await others.servers.update({ ...record, ...allocated, state: 'Terminating', ending }, revision)
+    await clock.advance(100)
+    for (const server of backend.servers()) if (server !== first) server.ready()
+    await clock.advance(1_000)
+    expect(call.outcome()).toMatchObject({ value: { SessionID: session(1) } })
+    const holders = (await others.servers.list()).filter((server) => server.record.session?.id === session(1))
+    expect(holders.map((server) => server.record.name).filter((name) => name !== record.name)).toEqual([])
+  })
+
   it('does not shorten the back-off of rejected starts', async () => {
     const { clock, faults, fleet, others, calls } = await scene()
     faults.backend = ({ method }) => (method === 'create' ? { kind: 'refuse' } : undefined)

@@ -50,7 +50,7 @@ export class Allocator {
   constructor(ctx: EngineContext, deps: AllocatorDependencies) {
     this.#ctx = ctx
     this.#deps = deps
-    this.#selector = new Selector(ctx.inventory, (build) => deps.waitQueue.demand(build))
+    this.#selector = new Selector(ctx, (build) => deps.waitQueue.demand(build))
     this.#outcomes = new AllocationOutcomes(ctx, deps)
   }
 
@@ -242,7 +242,7 @@ export class Allocator {
 
   #reserve(entry: ServerEntry, session: Session, selection?: Selection): void {
     this.#ctx.inventory.reserve(entry, session, selection)
-    this.#deps.retryGrace.remove(entry.build, session.id)
+    this.#deps.retryGrace.remove(session.id, entry.build)
     this.#ctx.enqueue(entry.build)
   }
 

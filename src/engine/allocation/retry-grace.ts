@@ -9,55 +9,69 @@ import type { BuildEntry } from '../state/entries.js'
 /** `Retry-After` is 1 s; the remaining 2 s are for the retry to arrive. */
 export const retryGraceMs = 3_000
 
+interface Caller {
+  readonly build: BuildEntry
+  /** True if not every server of the build fits it. */
+  readonly isSelective: boolean
+  /** Cancels its timer. */
+  readonly cancel: () => void
+}
+
 export class RetryGrace {
   readonly #clock: Clock
   readonly #maxCallers: number
-  readonly #expired: (build: BuildEntry) => void
-  /** Functions that cancel the timer of a caller, by build and session key. */
-  readonly #builds = new Map<BuildEntry, Map<string, () => void>>()
-  #total = 0
+  readonly #changed: (build: BuildEntry) => void
+  /** By session key. */
+  readonly #callers = new Map<string, Caller>()
+  readonly #counts = new Map<BuildEntry, { all: number; selective: number }>()
 
-  /** `expired` is called if a caller does not retry in time. */
-  constructor(clock: Clock, maxCallers: number, expired: (build: BuildEntry) => void) {
+  /** `changed` is called if a caller does not retry in time, or gets its server from another build. */
+  constructor(clock: Clock, maxCallers: number, changed: (build: BuildEntry) => void) {
     this.#clock = clock
     this.#maxCallers = maxCallers
-    this.#expired = expired
+    this.#changed = changed
   }
 
   /** Counts the caller for `retryGraceMs`, unless `maxCallers` callers are already counted. */
-  add(build: BuildEntry, session: string): void {
-    this.remove(build, session)
-    if (this.#total >= this.#maxCallers) return
-    const cancel = this.#clock.after(retryGraceMs, () => {
-      this.remove(build, session)
-      this.#expired(build)
-    })
-    const callers = this.#builds.get(build) ?? new Map<string, () => void>()
-    this.#builds.set(build, callers.set(session, cancel))
-    this.#total++
+  add(build: BuildEntry, sessionID: string, isSelective = false): void {
+    this.remove(sessionID, build)
+    if (this.#callers.size >= this.#maxCallers) return
+    const cancel = this.#clock.after(retryGraceMs, () => this.remove(sessionID))
+    this.#callers.set(sessionKey(sessionID), { build, isSelective, cancel })
+    const counts = this.#counts.get(build) ?? { all: 0, selective: 0 }
+    this.#counts.set(build, counts)
+    counts.all++
+    if (isSelective) counts.selective++
   }
 
-  /** Stops counting a caller that has retried or has a server. */
-  remove(build: BuildEntry, sessionID: string): void {
-    if (this.#total === 0) return
-    const session = sessionKey(sessionID)
-    const callers = this.#builds.get(build)
-    const cancel = callers?.get(session)
-    if (!callers || !cancel) return
-    cancel()
-    callers.delete(session)
-    this.#total--
-    if (callers.size === 0) this.#builds.delete(build)
+  /** Stops counting a caller that has retried or has a server. `build`: where it waits now, or that of the server. */
+  remove(sessionID: string, build?: BuildEntry): void {
+    if (this.#callers.size === 0) return
+    const key = sessionKey(sessionID)
+    const caller = this.#callers.get(key)
+    const counts = caller && this.#counts.get(caller.build)
+    if (!counts) return
+    caller.cancel()
+    this.#callers.delete(key)
+    counts.all--
+    if (caller.isSelective) counts.selective--
+    if (counts.all === 0) this.#counts.delete(caller.build)
+    if (caller.build !== build) this.#changed(caller.build)
   }
 
   /** Removes the callers of one build, or all callers. */
   clear(build?: BuildEntry): void {
-    for (const [other, callers] of [...this.#builds]) {
-      if (build === undefined || other === build) for (const session of [...callers.keys()]) this.remove(other, session)
+    for (const [session, caller] of [...this.#callers]) {
+      if (build === undefined || caller.build === build) this.remove(session, caller.build)
     }
   }
 
   count(build: BuildEntry): number {
-    return this.#builds.get(build)?.size ?? 0
+    return this.#counts.get(build)?.all ?? 0
+  }
+
+  /** Of these, those that not every server of the build fits. */
+  selective(build: BuildEntry): number {
+    return this.#counts.get(build)?.selective ?? 0
   }
 }

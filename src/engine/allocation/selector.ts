@@ -3,14 +3,16 @@ import { FleetError } from '../../contracts/errors.js'
 import type { ServerSelector } from '../../rules/model/allocation.js'
 import { type Candidate, compareCandidates, isByMachine } from '../../rules/planning/order.js'
 import { counterOrListMissing, fits, misfitOf, type Selection } from '../../rules/planning/selection.js'
+import { clamped } from '../../rules/planning/scaling.js'
 import { buildHealth } from '../../rules/model/status.js'
 import { shown } from '../../rules/validation/problem.js'
+import type { EngineContext } from '../context.js'
 import { hasCondition } from '../reporting/conditions.js'
 import { type AllocatableBucket, DataGroups, type GroupedServers } from '../state/data-groups.js'
 import type { BuildEntry, ServerEntry } from '../state/entries.js'
-import type { Inventory } from '../state/inventory.js'
 import type { LinkedSet } from '../state/linked-set.js'
 import { type MachineLoads, machineOf } from '../state/machine-loads.js'
+import { standingByIn, startingIn } from '../state/queries.js'
 import { noServerError } from './allocation-errors.js'
 import type { Home, SelectiveCaller } from './wait-queue.js'
 
@@ -21,22 +23,22 @@ const all = ['ready', 'outdatedReady', 'unheard', 'outdatedUnheard'] as const
 const maxAnnotationsRead = 32
 
 export class Selector {
-  readonly #inventory: Pick<Inventory, 'buildByID' | 'machineLoads'>
+  readonly #ctx: Pick<EngineContext, 'clock' | 'inventory' | 'limits'>
   readonly #callers: (build: BuildEntry) => number
 
   /** `callers` returns the number of waiting callers that count as demand for the build. */
-  constructor(inventory: Pick<Inventory, 'buildByID' | 'machineLoads'>, callers: (build: BuildEntry) => number) {
-    this.#inventory = inventory
+  constructor(ctx: Pick<EngineContext, 'clock' | 'inventory' | 'limits'>, callers: (build: BuildEntry) => number) {
+    this.#ctx = ctx
     this.#callers = callers
   }
 
   /**
    * The build in whose queue a caller waits whom no server fits: the first whose new servers would fit and that can get another one, or
    * else the first whose new servers would fit. If there is none, the caller waits for somebody to change a server, and is no demand.
-   * Throws `not-found` or `draining` if all builds are missing or draining, and `invalid` if no build has a counter or list that the
+   * `current` is where the caller waits already, which is no reason not to wait there. Throws `not-found` or `draining` if all builds are missing or draining, and `invalid` if no build has a counter or list that the
    * request names, because nothing adds one to a server.
    */
-  home({ selectors, change }: Selection): Home {
+  home({ selectors, change }: Selection, current?: Home): Home {
     let full: BuildEntry | undefined
     let first: BuildEntry | undefined
     for (const selector of selectors) {
@@ -44,11 +46,11 @@ export class Selector {
         if (build.draining) continue
         first ??= build
         if (!fits(build.initialData, selector, change)) continue
-        if (this.#canGrow(build)) return { build, isDemand: true }
+        if (this.#canGrow(build, current)) return { build, isDemand: true }
         full ??= build
       }
     }
-    if (full) return { build: full, isDemand: true }
+    if (full) return { build: full, isDemand: true, isFull: true }
     if (!first) throw this.#noBuildError(selectors)
     this.#refuseUnknownNames(selectors, change)
     return { build: first, isDemand: false }
@@ -72,14 +74,15 @@ export class Selector {
   /** True if a server that has become ready fits. */
   accepts({ selectors, change }: Selection, { build, record }: ServerEntry): boolean {
     if (build.draining) return false
-    const isOfBuild = (buildID: string) => this.#inventory.buildByID(buildID) === build
+    const isOfBuild = (buildID: string) => this.#ctx.inventory.buildByID(buildID) === build
     return selectors.some((selector) => selector.builds.some(isOfBuild) && fits(record.data, selector, change))
   }
 
   callerOf(selection: Selection): SelectiveCaller {
     return {
+      buildIDs: selection.selectors.flatMap(({ builds }) => builds),
       accepts: (entry) => this.accepts(selection, entry),
-      reconsider: () => this.pick(selection, true) ?? this.home(selection),
+      reconsider: (current) => this.pick(selection, true) ?? this.home(selection, current),
     }
   }
 
@@ -93,7 +96,7 @@ export class Selector {
     const isFull = builds.every(isInUse)
     return new FleetError(
       isFull ? 'max-reached' : full,
-      home.isDemand ? no : no + this.#whyNoDemand(selectors, change),
+      no + (home.isDemand ? causeOf(builds, waitedMs) : this.#whyNoDemand(selectors, change)),
       {
         ...(details && { details }),
       },
@@ -118,7 +121,7 @@ export class Selector {
   ): ServerEntry | undefined {
     const shared = withoutAnnotations(change)
     const builds = this.#buildsOf(selector)
-    const machineLoads = isByMachine(order) ? this.#inventory.machineLoads : undefined
+    const machineLoads = isByMachine(order) ? this.#ctx.inventory.machineLoads : undefined
     for (const build of builds) {
       build.groups ??= new DataGroups(build)
       if (machineLoads) build.groups.indexMachines()
@@ -143,13 +146,21 @@ export class Selector {
     return undefined
   }
 
-  /** True if another server could be started for a further caller, or one that is starting already is nobody's. */
-  #canGrow(build: BuildEntry): boolean {
-    const { buckets, record } = build
+  /**
+   * True if another server could be started for a further caller, or one that is starting already is nobody's. False while its servers
+   * are late: further ones would probably be, too.
+   */
+  #canGrow(build: BuildEntry, current: Home | undefined): boolean {
+    const { backoff, buckets, record } = build
     if (buildHealth(record) !== 'Healthy' || hasCondition(record, 'Invalid')) return false
+    if (buckets.late.size + buckets.outdatedLate.size > 0) return false
+    const others = this.#callers(build) - (current?.build === build && current.isDemand ? 1 : 0)
+    const { clock, limits } = this.#ctx
+    const isBackingOff = backoff.until > clock.elapsed()
+    if (isBackingOff && startingIn(build) <= others) return false
     // A caller who needs a home has found that those that are ready do not fit.
-    const taken = buckets.active.size + buckets.reserved.size + buckets.ready.size + buckets.outdatedReady.size
-    return taken + this.#callers(build) < record.spec.max
+    const taken = buckets.active.size + buckets.reserved.size + standingByIn(build)
+    return taken + others < clamped(record.spec, limits.maxServersPerBuild).max
   }
 
   #refuseUnknownNames(selectors: readonly ServerSelector[], change: Selection['change']): void {
@@ -179,11 +190,20 @@ export class Selector {
   #buildsOf({ builds }: ServerSelector): readonly BuildEntry[] {
     const found: BuildEntry[] = []
     for (const id of builds) {
-      const build = this.#inventory.buildByID(id)
+      const build = this.#ctx.inventory.buildByID(id)
       if (build && !found.includes(build)) found.push(build)
     }
     return found
   }
+}
+
+/** Why the first build that has a cause has no server. */
+function causeOf(builds: readonly BuildEntry[], waitedMs: number): string {
+  for (const build of builds) {
+    const reason = noServerError(build, waitedMs).details?.reason
+    if (typeof reason === 'string') return builds.length > 1 ? `: ${build.record.name}: ${reason}` : `: ${reason}`
+  }
+  return ''
 }
 
 function withoutAnnotations(change: Selection['change']): Selection['change'] {

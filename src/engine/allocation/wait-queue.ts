@@ -7,19 +7,32 @@ import { FleetError } from '../../contracts/errors.js'
 import type { BuildEntry, ServerEntry } from '../state/entries.js'
 import { type Link, LinkedSet, unlinked } from '../state/linked-set.js'
 import type { RetryGrace } from './retry-grace.js'
+import { insertByTicket, SelectiveIndex } from './selective-index.js'
 
 /** Where a caller waits. */
 export interface Home {
   readonly build: BuildEntry
   /** Whether a new server of the build would fit the caller, who then counts as demand. */
   readonly isDemand: boolean
+  /** True if no build whose new servers would fit the caller could get another one. */
+  readonly isFull?: boolean
 }
 
 /** A caller whom servers of any build may fit, depending on their data. */
 export interface SelectiveCaller {
+  /** Those that its selectors name. */
+  readonly buildIDs: readonly string[]
   accepts(entry: ServerEntry): boolean
-  /** Returns a ready server that fits, or where to wait. Throws if no server can be expected. */
-  reconsider(): ServerEntry | Home
+  /** Returns a ready server that fits, or where to wait. `current`: where it waits now. Throws if no server can be expected. */
+  reconsider(current: Home): ServerEntry | Home
+}
+
+interface Queue {
+  readonly waiters: LinkedSet<Waiter>
+  /** How many are no demand. */
+  noDemand: number
+  /** How many are demand, but only for servers that fit: none that is ready does. */
+  selectiveDemand: number
 }
 
 interface Waiter {
@@ -54,12 +67,12 @@ export class WaitQueue {
   readonly #clock: Clock
   readonly #retryGrace: RetryGrace
   readonly #changed: (build: BuildEntry) => void
-  readonly #queues = new Map<BuildEntry, LinkedSet<Waiter>>()
+  readonly #queues = new Map<BuildEntry, Queue>()
   readonly #bySession = new Map<string, Waiter>()
   /** The waiters that also accept servers of other builds. */
-  readonly #selective = new Set<Waiter>()
-  /** How many callers in the queue of a build are no demand. */
-  readonly #noDemand = new Map<BuildEntry, number>()
+  readonly #selective = new SelectiveIndex<Waiter>()
+  /** How many of them wait for a build to have room. */
+  #full = 0
 
   /** `changed` is called when a caller has joined or left a build's queue. */
   constructor(clock: Clock, retryGrace: RetryGrace, changed: (build: BuildEntry) => void) {
@@ -75,12 +88,18 @@ export class WaitQueue {
 
   /** Returns the number of callers in one build's queue. */
   waiting(build: BuildEntry): number {
-    return this.#queues.get(build)?.size ?? 0
+    return this.#queues.get(build)?.waiters.size ?? 0
   }
 
   /** Returns the number of callers in one build's queue whom a new server of the build would fit. */
   demand(build: BuildEntry): number {
-    return this.waiting(build) - (this.#noDemand.get(build) ?? 0)
+    const queue = this.#queues.get(build)
+    return queue ? queue.waiters.size - queue.noDemand : 0
+  }
+
+  /** Returns how many of them no ready server fits, so that each needs one that is not ready yet. */
+  selectiveDemand(build: BuildEntry): number {
+    return this.#queues.get(build)?.selectiveDemand ?? 0
   }
 
   /**
@@ -124,7 +143,7 @@ export class WaitQueue {
       const cancel = this.#clock.after(waitMs, () => {
         const entry = lastResort()
         if (entry) return waiter.resolve(entry)
-        if (waiter.home.isDemand) this.#retryGrace.add(waiter.home.build, session)
+        if (waiter.home.isDemand) this.#retryGrace.add(waiter.home.build, session, selective !== undefined)
         waiter.reject(timeoutError(waiter.home))
       })
       signal?.addEventListener('abort', abort, { once: true })
@@ -135,13 +154,11 @@ export class WaitQueue {
 
   /** Gives a ready server to the caller who has waited longest of those it fits. */
   serve(entry: ServerEntry): void {
-    const queue = this.#queues.get(entry.build)
-    if (this.#selective.size === 0) return queue?.first?.resolve(entry)
-    let next: Waiter | undefined
-    for (const waiter of this.#selective) {
-      if ((!next || waiter.ticket < next.ticket) && waiter.selective?.accepts(entry)) next = waiter
-    }
-    for (const waiter of queue ?? []) {
+    const { build } = entry
+    const waiters = this.#queues.get(build)?.waiters
+    if (this.#selective.size === 0) return waiters?.first?.resolve(entry)
+    const next = this.#selectiveCallerOf(entry)
+    for (const waiter of waiters ?? []) {
       if (next && waiter.ticket > next.ticket) break
       if (!waiter.selective) return waiter.resolve(entry)
     }
@@ -154,12 +171,25 @@ export class WaitQueue {
   }
 
   /**
-   * Call when the spec of a build, or whether it is draining, has changed, or when a build has come. A caller who selects servers may be
-   * demand for another build now, or a server may have become available to it.
+   * Call when a build has come, or what decides about its new servers has changed: its spec, or whether it is draining, Unhealthy,
+   * Invalid, backing off or late. A caller who selects servers may be demand for another build now, or a server may have become
+   * available to it. `buildIDs`: those of the build, now and before.
    */
-  reconsider(): void {
-    const waiters = [...this.#selective].sort((a, b) => a.ticket - b.ticket)
-    for (const waiter of waiters) this.#reconsider(waiter)
+  reconsider(...buildIDs: readonly string[]): void {
+    if (this.#selective.size === 0) return
+    for (const waiter of this.#selective.namingAny(buildIDs)) this.#reconsider(waiter)
+  }
+
+  /** Call when a server of the build is ending: a caller whose builds were all full may be demand for this one now. */
+  roomFreed(build: BuildEntry): void {
+    if (this.#full === 0) return
+    const { buckets, record } = build
+    const { buildID, max } = record.spec
+    if (buckets.active.size + buckets.reserved.size + this.demand(build) >= max) return
+    for (const waiter of this.#selective.naming(buildID)) {
+      if (waiter.home.isFull) this.#reconsider(waiter)
+      if (!waiter.home.isFull && waiter.home.build === build) return
+    }
   }
 
   /** Gives a server to the caller that waits for this session. Returns false if there is none. */
@@ -178,7 +208,7 @@ export class WaitQueue {
   rejectAll(error: FleetError, build?: BuildEntry): void {
     for (const [other, queue] of [...this.#queues]) {
       if (build !== undefined && other !== build) continue
-      for (const waiter of [...queue]) {
+      for (const waiter of [...queue.waiters]) {
         // Another build may have a server for it.
         if (build !== undefined && waiter.selective) this.#reconsider(waiter)
         else waiter.reject(error)
@@ -187,17 +217,24 @@ export class WaitQueue {
     this.#retryGrace.clear(build)
   }
 
+  #selectiveCallerOf(entry: ServerEntry): Waiter | undefined {
+    for (const waiter of this.#selective.naming(entry.build.record.spec.buildID)) {
+      if (waiter.selective?.accepts(entry)) return waiter
+    }
+    return undefined
+  }
+
   #reconsider(waiter: Waiter): void {
     if (!waiter.selective || waiter.link.set === undefined) return
     try {
-      const found = waiter.selective.reconsider()
+      const found = waiter.selective.reconsider(waiter.home)
       if ('record' in found) return waiter.resolve(found)
-      const { build, isDemand } = waiter.home
-      if (found.build === build && found.isDemand === isDemand) return
+      const { build, isDemand, isFull } = waiter.home
+      if (found.build === build && found.isDemand === isDemand && found.isFull === isFull) return
       // Without leaving the fleet's callers in between, so that no server is scaled down that is still needed.
-      this.#remove(waiter)
+      this.#leaveQueue(waiter)
       waiter.home = found
-      this.#add(waiter)
+      this.#joinQueue(waiter)
       this.#changed(build)
       this.#changed(found.build)
     } catch (error) {
@@ -206,33 +243,44 @@ export class WaitQueue {
   }
 
   #add(waiter: Waiter): void {
-    const { build, isDemand } = waiter.home
-    const queue = this.#queues.get(build) ?? new LinkedSet<Waiter>(({ link }) => link)
-    insertByTicket(queue, waiter)
-    this.#retryGrace.remove(build, waiter.session)
-    this.#queues.set(build, queue)
+    this.#joinQueue(waiter)
+    this.#retryGrace.remove(waiter.session, waiter.home.build)
     this.#bySession.set(waiter.session, waiter)
-    if (waiter.selective) this.#selective.add(waiter)
-    if (!isDemand) this.#noDemand.set(build, (this.#noDemand.get(build) ?? 0) + 1)
+    if (waiter.selective) this.#selective.add(waiter, waiter.selective.buildIDs)
   }
 
   #remove(waiter: Waiter): void {
-    const { build, isDemand } = waiter.home
-    const queue = this.#queues.get(build)
-    if (!queue?.delete(waiter)) return
+    if (!this.#leaveQueue(waiter)) return
     this.#bySession.delete(waiter.session)
-    this.#selective.delete(waiter)
-    if (queue.size === 0) this.#queues.delete(build)
-    if (isDemand) return
-    const noDemand = (this.#noDemand.get(build) ?? 0) - 1
-    if (noDemand > 0) this.#noDemand.set(build, noDemand)
-    else this.#noDemand.delete(build)
+    if (waiter.selective) this.#selective.delete(waiter)
+  }
+
+  #joinQueue(waiter: Waiter): void {
+    const { build, isFull } = waiter.home
+    const queue = this.#queues.get(build) ?? newQueue()
+    insertByTicket(queue.waiters, waiter)
+    this.#queues.set(build, queue)
+    count(queue, waiter, 1)
+    if (isFull) this.#full++
+  }
+
+  /** Returns false if it has left already. */
+  #leaveQueue(waiter: Waiter): boolean {
+    const { build, isFull } = waiter.home
+    const queue = this.#queues.get(build)
+    if (!queue?.waiters.delete(waiter)) return false
+    count(queue, waiter, -1)
+    if (queue.waiters.size === 0) this.#queues.delete(build)
+    if (isFull) this.#full--
+    return true
   }
 }
 
-function insertByTicket(queue: LinkedSet<Waiter>, waiter: Waiter): void {
-  if (queue.last && queue.last.ticket > waiter.ticket) {
-    for (const other of queue) if (other.ticket > waiter.ticket) return queue.addBefore(other, waiter)
-  }
-  queue.add(waiter)
+function newQueue(): Queue {
+  return { waiters: new LinkedSet<Waiter>(({ link }) => link), noDemand: 0, selectiveDemand: 0 }
+}
+
+function count(queue: Queue, { home, selective }: Waiter, by: 1 | -1): void {
+  if (!home.isDemand) queue.noDemand += by
+  else if (selective) queue.selectiveDemand += by
 }

@@ -5,6 +5,7 @@
 import { afterLateStart, afterStart, startLimitMs } from '../../rules/lifecycle/late-starts.js'
 import { type LifeLimits, lifeLimits } from '../../rules/lifecycle/limits.js'
 import type { EngineContext } from '../context.js'
+import type { WaitQueue } from '../allocation/wait-queue.js'
 import type { Conditions } from '../reporting/conditions.js'
 import type { EventReporter } from '../reporting/event-reporter.js'
 import type { BuildEntry, ServerEntry } from '../state/entries.js'
@@ -13,6 +14,7 @@ import { startingServers } from '../state/queries.js'
 export interface LateStartsDependencies {
   readonly conditions: Pick<Conditions, 'update'>
   readonly events: Pick<EventReporter, 'serverLate'>
+  readonly waitQueue: Pick<WaitQueue, 'reconsider'>
 }
 
 export class LateStarts {
@@ -86,7 +88,9 @@ export class LateStarts {
     build.lateStarts = afterLateStart(build.lateStarts, clock.elapsed(), limitMs)
     // Omits the server's name, so that another server that is late for the same reason causes no write.
     build.lateMessage = `servers are ${reason}`.replaceAll(record.name, `${record.build}-…`)
+    const isFirst = !hasLateServers(build)
     inventory.markLate(entry)
+    if (isFirst) this.#deps.waitQueue.reconsider(build.record.spec.buildID)
     this.#deps.events.serverLate(entry, reason)
     this.#ctx.enqueue(build)
   }

@@ -2,9 +2,9 @@
 import { transition } from '../../rules/lifecycle/lifecycle.js'
 import { mergedData } from '../../rules/lifecycle/server-data.js'
 import { serverName, suffixLength } from '../../rules/model/names.js'
-import { type BuildSpec, draftOf, type EndingReason, keyOf, type Server } from '../../rules/model/resources.js'
+import { draftOf, type EndingReason, keyOf, type Server } from '../../rules/model/resources.js'
 import { planRollout } from '../../rules/planning/rollout.js'
-import { plan } from '../../rules/planning/scaling.js'
+import { besideMisfits, clamped, plan } from '../../rules/planning/scaling.js'
 import { buildHealth } from '../../rules/model/status.js'
 import { graceSecondsOf } from '../../rules/validation/template.js'
 import { type EngineContext, serverEvent } from '../context.js'
@@ -15,6 +15,8 @@ import { lateServers, standingByIn } from '../state/queries.js'
 export interface ScalerDependencies {
   /** Number of callers that are waiting for a server of the build, or that timed out and are expected to retry. */
   readonly callers: (build: BuildEntry) => number
+  /** Of these, those that wait and that no ready server fits, and those that not every server fits and that are expected to retry. */
+  readonly choosyCallers: (build: BuildEntry) => { readonly unfit: number; readonly choosy: number }
   /** Number of surplus servers that must not be scaled down yet. */
   readonly protectedSurplus: (build: BuildEntry) => number
   readonly isDraining: () => boolean
@@ -84,6 +86,8 @@ export class Scaler {
       active: activeOrReserved(build),
       ending: unsavedTerminations(build),
       callers: this.#deps.callers(build),
+      ...this.#deps.choosyCallers(build),
+      ready: buckets.ready.size + buckets.outdatedReady.size,
       protectedSurplus: this.#deps.protectedSurplus(build),
       spec: clamped(build.record.spec, limits.maxServersPerBuild),
       mayCreate,
@@ -116,6 +120,9 @@ export class Scaler {
   #rollOut(build: BuildEntry, mayCreate: boolean, proven: number): boolean {
     const { limits } = this.#ctx
     const { buckets } = build
+    const spec = clamped(build.record.spec, limits.maxServersPerBuild)
+    const callers = this.#deps.callers(build)
+    const ready = buckets.ready.size + buckets.outdatedReady.size
     const { create, late, replace, portsToFree, surplus, partial } = planRollout({
       current: {
         pending: buckets.pending.size,
@@ -134,8 +141,8 @@ export class Scaler {
       freedPorts: build.freedPorts,
       active: activeOrReserved(build),
       ending: unsavedTerminations(build),
-      callers: this.#deps.callers(build),
-      spec: clamped(build.record.spec, limits.maxServersPerBuild),
+      callers: callers + besideMisfits({ spec, callers, ready, ...this.#deps.choosyCallers(build) }),
+      spec,
       mayCreate,
       maxCreatesPerReconcile: limits.maxCreatesPerReconcile,
       maxDeletesPerReconcile: limits.maxDeletesPerReconcile,
@@ -242,14 +249,6 @@ const surplusMessage = 'its build has more idle servers than it needs'
 /** Returns the fields of a server's record that depend on the build's template. */
 function templateOf({ templateHash, record }: BuildEntry): Pick<Server, 'templateHash' | 'graceSeconds'> {
   return { templateHash, graceSeconds: graceSecondsOf(record.spec.template) }
-}
-
-/** Limits max to `maxServers` and standingBy to max. A spec from the store may have higher values. */
-function clamped(spec: BuildSpec, maxServers: number): BuildSpec {
-  const max = Math.min(spec.max, maxServers)
-  return spec.max === max && spec.standingBy <= max
-    ? spec
-    : { ...spec, max, standingBy: Math.min(spec.standingBy, max) }
 }
 
 /** Counts Active servers and those being allocated. The latter must be neither terminated nor counted as idle. */

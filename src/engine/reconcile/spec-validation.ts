@@ -68,7 +68,7 @@ export class SpecValidation {
   }
 }
 
-/** Says which numbers are too large and what is used instead. See `clamped` in the scaler. */
+/** Says which numbers are too large and what is used instead. See `clamped`. */
 function clampedFields({ standingBy, max }: BuildSpec, maxServers: number): string | undefined {
   const most = Math.min(max, maxServers)
   const problems: string[] = []

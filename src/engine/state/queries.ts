@@ -79,6 +79,12 @@ export function standingByIn({ buckets }: BuildEntry): number {
   return current + buckets.outdatedReady.size + buckets.outdatedUnheard.size + buckets.outdatedUnready.size
 }
 
+/** Counts the Pending and Initializing servers that are not late. */
+export function startingIn({ buckets }: BuildEntry): number {
+  const { pending, initializing, outdatedPending, outdatedInitializing } = buckets
+  return pending.size + initializing.size + outdatedPending.size + outdatedInitializing.size
+}
+
 /** The Pending and Initializing servers that are late. */
 export function* lateServers({ buckets }: BuildEntry): Generator<ServerEntry> {
   yield* buckets.outdatedLate

@@ -16,6 +16,12 @@ export interface PlanInput {
   readonly ending: number
   /** Number of callers that are waiting for a server or are expected to retry soon. */
   readonly callers: number
+  /** Number of those that wait and that none of the `ready` servers fits. */
+  readonly unfit: number
+  /** Number of those that are expected to retry and that not every server fits. */
+  readonly choosy: number
+  /** Number of StandingBy servers that can be allocated now. */
+  readonly ready: number
   /** Number of surplus idle servers to keep for now, because callers may be about to retry. */
   readonly protectedSurplus: number
   /** False while the build is Unhealthy or is backing off after a crash. */
@@ -46,6 +52,9 @@ export interface Plan {
  * limits the number of records, so that a host that crashes never leaves more than `max` servers behind. Surplus idle
  * servers are terminated: Pending first, then Initializing, then StandingBy. Active servers are never terminated.
  *
+ * If ready servers do not fit callers, each of these has a server that is starting: ready servers beyond standingBy + callers are
+ * terminated instead of it, and others do not count in its place. So a caller adds at most two servers at a time.
+ *
  * A late server counts towards `max` but not as idle, so another is created beside it. It is terminated once the desired
  * number of servers is standing by, when there are more late ones than could still be of use, and when `max` leaves no room
  * or the backend no port for another.
@@ -53,7 +62,7 @@ export interface Plan {
 export function plan(input: PlanInput): Plan {
   const { standingBy, late, draining } = input
   const idle = input.pending + input.initializing + standingBy
-  const wanted = draining ? 0 : input.spec.standingBy + input.callers
+  const wanted = draining ? 0 : input.spec.standingBy + input.callers + besideMisfits(input)
   const protectedSurplus = draining ? 0 : input.protectedSurplus
   const room = input.spec.max - idle - late - input.active
 
@@ -65,12 +74,43 @@ export function plan(input: PlanInput): Plan {
 
   const create = Math.min(possible, input.maxCreatesPerReconcile)
   const lateEnding = Math.min(overdue, input.maxDeletesPerReconcile)
-  const ending = Math.min(surplus, input.maxDeletesPerReconcile - lateEnding)
-  const pending = Math.min(ending, input.pending)
-  const initializing = Math.min(ending - pending, input.initializing)
+  const isMakingRoom = input.unfit > 0 && !draining && idle >= wanted
+  const misfits = isMakingRoom ? Math.max(0, input.ready - input.spec.standingBy - input.callers) : 0
+  const toEnd = Math.max(surplus, misfits)
+  const ending = Math.min(toEnd, input.maxDeletesPerReconcile - lateEnding)
+  const kept = draining ? 0 : Math.min(input.unfit + input.choosy, input.pending + input.initializing)
   return {
     create,
-    destroy: { late: lateEnding, pending, initializing, standingBy: ending - pending - initializing },
-    partial: create < possible || lateEnding < overdue || ending < surplus,
+    destroy: { late: lateEnding, ...endingByState(ending, input, kept) },
+    partial: create < possible || lateEnding < overdue || ending < toEnd,
   }
+}
+
+/** Number of servers to start for callers in addition to standingBy + callers, because that many ready servers do not fit them. */
+export function besideMisfits({
+  spec,
+  callers,
+  unfit,
+  ready,
+}: Pick<PlanInput, 'spec' | 'callers' | 'unfit' | 'ready'>) {
+  return Math.max(0, Math.min(unfit, ready + unfit - spec.standingBy - callers))
+}
+
+/** `kept`: how many servers that are starting are terminated only when no others are left. */
+function endingByState(
+  count: number,
+  { pending, initializing, standingBy }: Pick<PlanInput, 'pending' | 'initializing' | 'standingBy'>,
+  kept: number,
+): Omit<Plan['destroy'], 'late'> {
+  const starting = Math.max(Math.min(count, pending + initializing - kept), count - standingBy)
+  const first = Math.min(starting, pending)
+  return { pending: first, initializing: starting - first, standingBy: count - starting }
+}
+
+/** Limits max to `maxServers` and standingBy to max. A spec from the store may have higher values. */
+export function clamped(spec: BuildSpec, maxServers: number): BuildSpec {
+  const max = Math.min(spec.max, maxServers)
+  return spec.max === max && spec.standingBy <= max
+    ? spec
+    : { ...spec, max, standingBy: Math.min(spec.standingBy, max) }
 }

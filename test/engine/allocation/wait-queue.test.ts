@@ -4,7 +4,7 @@ import { virtualClock } from 'gamekeeper/testing'
 import { describe, expect, it } from 'vitest'
 import type { ServerEntry } from '../../../src/engine/state/entries.js'
 import { RetryGrace } from '../../../src/engine/allocation/retry-grace.js'
-import { WaitQueue } from '../../../src/engine/allocation/wait-queue.js'
+import { type SelectiveCaller, WaitQueue } from '../../../src/engine/allocation/wait-queue.js'
 import { aBuildRecord, aServerRecord, aSession, hear, standsBy, stock } from '../support.js'
 
 function setUp() {
@@ -23,14 +23,15 @@ function setUp() {
       of?: typeof build
       ticket?: number
       lastResort?: () => ServerEntry | undefined
+      selective?: SelectiveCaller
     } = {},
   ) => {
-    const { waitMs = 1_000, signal, of = build, ticket = ++tickets, lastResort = () => undefined } = options
+    const { waitMs = 1_000, signal, of = build, ticket = ++tickets, lastResort = () => undefined, selective } = options
     const timeoutError = () => new FleetError('none-standing-by', 'timed out')
     queue
       .wait(
         { build: of, isDemand: true },
-        { session: name, ticket, waitMs, lastResort, timeoutError, signal },
+        { session: name, ticket, waitMs, lastResort, timeoutError, signal, selective },
         (entry) => inventory.reserve(entry, aSession(1)),
       )
       .then(
@@ -215,5 +216,27 @@ describe('the wait queue', () => {
     await clock.settle()
     expect(outcomes).toEqual(['amie got arena-aaaaa'])
     expect(entries[1]?.bucket).toBe('ready')
+  })
+
+  it('reconsiders only callers that name the build that has changed, in the order of arrival', () => {
+    const { build, queue, wait } = setUp()
+    const reconsidered: string[] = []
+    const naming = (...buildIDs: string[]): SelectiveCaller => ({
+      buildIDs,
+      accepts: () => false,
+      reconsider() {
+        reconsidered.push(buildIDs.join())
+        return { build, isDemand: true }
+      },
+    })
+    wait('amie', { selective: naming('duel', 'old', 'old') })
+    wait('bo', { selective: naming('other') })
+    wait('cem', { selective: naming('old', 'new') })
+    wait('dora', { selective: naming('new'), ticket: 1 })
+    queue.reconsider('old', 'new')
+    expect(reconsidered).toEqual(['duel,old,old', 'new', 'old,new'])
+    queue.reconsider('gone')
+    expect(reconsidered).toHaveLength(3)
+    expect([queue.demand(build), queue.selectiveDemand(build)]).toEqual([4, 4])
   })
 })

@@ -171,7 +171,7 @@ describe('a rolling update', () => {
 
   test.prop([anyInput])('plans the same as plain scaling once complete', (input) => {
     const over = frozen({ ...input, outdated: { pending: 0, initializing: 0, standingBy: 0 }, late: noneLate })
-    const more = { late: 0, protectedSurplus: 0, draining: false }
+    const more = { late: 0, protectedSurplus: 0, draining: false, unfit: 0, choosy: 0, ready: 0 }
     const { create, destroy, partial } = plan({ ...over, ...over.current, ...more })
     const surplus = destroy.pending + destroy.initializing + destroy.standingBy
     expect(planRollout(over)).toStrictEqual({ create, late: 0, replace: 0, portsToFree: 0, surplus, partial })

@@ -16,6 +16,8 @@ interface Case {
   readonly active?: number
   readonly ending?: number
   readonly callers?: number
+  readonly unfit?: number
+  readonly choosy?: number
   readonly protectedSurplus?: number
   readonly mayCreate?: boolean
   readonly draining?: boolean
@@ -27,7 +29,7 @@ function inputOf({ wants = 0, max = 100, ready = 0, perPass = 20, ...rest }: Cas
   return frozen({
     spec: { standingBy: wants, max },
     ...{ pending: 0, initializing: 0, standingBy: ready, active: 0, ending: 0, callers: 0, protectedSurplus: 0 },
-    ...{ late: 0, withoutPort: 0 },
+    ...{ late: 0, withoutPort: 0, unfit: 0, choosy: 0, ready },
     ...{
       mayCreate: true,
       draining: false,
@@ -186,6 +188,27 @@ describe('plan', () => {
     ['an unrecorded termination of a late server counts towards max', { wants: 1, max: 1, ending: 1 }, nothing],
     ['the limit terminates late servers first', { wants: 0, ready: 3, late: 3, perPass: 2 }, partly(destroysLate(2))],
     ['late servers do not count as Pending', { wants: 3, late: 2, pending: 1, maxPending: 2 }, creates(1)],
+    [
+      'callers whom ready servers do not fit: creates others beside',
+      { wants: 1, ready: 3, callers: 2, unfit: 2 },
+      creates(2),
+    ],
+    ['too many misfits: terminates these', { wants: 3, ready: 6, callers: 1, unfit: 1 }, destroys(0, 0, 2)],
+    [
+      'misfits are surplus: keeps the server that is starting for a caller',
+      { wants: 1, ready: 3, pending: 1, callers: 1, unfit: 1 },
+      destroys(0, 0, 1),
+    ],
+    [
+      'misfits are surplus: keeps the server that is starting for a caller who may retry',
+      { wants: 1, ready: 3, initializing: 1, callers: 1, choosy: 1 },
+      destroys(0, 0, 2),
+    ],
+    [
+      'draining takes the place of callers',
+      { ready: 1, pending: 1, callers: 1, unfit: 1, draining: true },
+      destroys(1, 0, 1),
+    ],
     ['the limit applies to draining', { wants: 5, ready: 5, draining: true, perPass: 2 }, partly(destroys(0, 0, 2))],
   ])('%s', (_row, numbers, expected) => {
     expect(plan(inputOf(numbers))).toStrictEqual(expected)
@@ -200,6 +223,7 @@ const anyInput: fc.Arbitrary<PlanInput> = fc
     ...{ pending: few, initializing: few, standingBy: few, active: few, callers: few, ending: fc.nat({ max: 3 }) },
     ...{ late: few, withoutPort: few, protectedSurplus: fc.nat({ max: 9 }) },
     ...{ mayCreate: fc.boolean(), draining: fc.boolean() },
+    ...{ unfit: fc.constant(0), choosy: fc.constant(0), ready: few },
     maxCreatesPerReconcile: fc.integer({ min: 1, max: 25 }),
     maxDeletesPerReconcile: fc.integer({ min: 1, max: 25 }),
     maxPending: fc.constantFrom(5, 5_000),
@@ -336,4 +360,35 @@ describe('any plan', () => {
       expect(idleOf(applied(input, then))).toBeGreaterThanOrEqual(now)
     },
   )
+})
+
+describe('callers whom no ready server fits', () => {
+  const anyMisfits = fc.tuple(anyInput, few).map(([input, others]) => {
+    const unfit = Math.min(input.callers, others)
+    return frozen({ ...input, unfit, ready: input.standingBy, protectedSurplus: 0, withoutPort: 0, late: 0 })
+  })
+
+  test.prop([anyMisfits])('add at most one server each, and no more than exist are terminated', (input) => {
+    const next = plan(input)
+    const { create, destroy } = next
+    expect(create > 0 && idleOf(destroy) > 0).toBe(false)
+    for (const state of ['pending', 'initializing', 'standingBy'] as const) {
+      expect(destroy[state]).toBeGreaterThanOrEqual(0)
+      expect(destroy[state]).toBeLessThanOrEqual(input[state])
+    }
+    const most = input.spec.standingBy + input.callers + input.unfit
+    expect(idleOf(applied(input, next))).toBeLessThanOrEqual(Math.max(most, idleOf(input)))
+  })
+
+  test.prop([anyMisfits])('have a server starting for each in the end', (given) => {
+    const spec = { ...given.spec, max: 1_000 }
+    let input: PlanInput = { ...given, spec, mayCreate: true, draining: false, ending: 0, maxPending: 5_000 }
+    let reconciles = 0
+    for (let next = plan(input); !isNothing(next); next = plan(input)) {
+      const after = settled(input, next)
+      input = { ...after, ready: after.standingBy }
+      expect(++reconciles).toBeLessThanOrEqual(240)
+    }
+    expect(input.pending + input.initializing).toBeGreaterThanOrEqual(input.unfit)
+  })
 })
