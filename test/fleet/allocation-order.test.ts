@@ -67,6 +67,49 @@ describe('the order of an allocation', () => {
     expect((await fleet.allocate(by(3, { by: 'least-available', counter: 'rooms' }))).server.name).toBe(names[1])
   })
 
+  it('goes by how long a server has been standing by, whatever its data were meanwhile', async () => {
+    const s = stage()
+    const fleet = await s.open()
+    const names = (await withServers(s, fleet, 5)).map(({ metadata }) => metadata.name)
+    // From this request on, servers are kept by their data.
+    await failureOf(
+      fleet.allocate({ sessionID: session(9), select: [{ builds: ['arena'], matchLabels: { no: 'x' } }] }),
+    )
+    for (const map of ['dust', null]) {
+      for (const name of [names[1], names[0]]) await fleet.servers.update(name ?? '', { labels: { map } })
+    }
+    expect((await fleet.allocate(by(1, { by: 'newest' }))).server.name).toBe(names[4])
+    await fleet.servers.update(names[0] ?? '', { labels: { map: 'dust' } })
+    expect((await fleet.allocate(by(2, { by: 'newest' }))).server.name).toBe(names[3])
+    const select = [{ builds: ['arena'] }]
+    expect((await fleet.allocate({ sessionID: session(3), select })).server.name).toBe(names[0])
+    expect((await fleet.allocate({ sessionID: session(4), select })).server.name).toBe(names[1])
+  })
+
+  it('counts also with confirm', async () => {
+    const s = stage()
+    const fleet = await s.open()
+    const names = (await withServers(s, fleet, 3)).map(({ metadata }) => metadata.name)
+    // Its next heartbeat is due last.
+    s.backend.server({ namespace: 'default', name: names[0] ?? '' }).heartbeat()
+    const confirmed = fleet.allocate(by(1, { by: 'first-ready' }), { confirm: true })
+    await s.clock.advance(5_000)
+    expect((await confirmed).server.name).toBe(names[0])
+  })
+
+  it('is refused if no server has or will have its counter', async () => {
+    const s = stage()
+    const fleet = await s.open()
+    const names = (await withServers(s, fleet, 2)).map(({ metadata }) => metadata.name)
+    expect(await failureOf(fleet.allocate(by(1, { by: 'least-available', counter: 'romos' })))).toMatchObject({
+      code: 'invalid',
+      message: 'order.counter: build arena declares no counter romos',
+    })
+    await fleet.builds.update('arena', { counters: {} })
+    const known = await fleet.allocate(by(2, { by: 'least-available', counter: 'rooms' }))
+    expect(names).toContain(known.server.name)
+  })
+
   it('comes after the order of the selectors', async () => {
     const s = stage()
     const fleet = await s.open()

@@ -71,6 +71,19 @@ describe('a caller whom no new server would fit', () => {
     })
   })
 
+  it('waits for a server that is starting with a counter that the build declares no more', async () => {
+    const s = stage({ memory: { readyAfterMs: 20_000 } })
+    const fleet = await s.open()
+    const build = aBuild({ standingBy: 2, max: 2 })
+    await fleet.builds.create({ ...build, spec: { ...build.spec, ...rooms } })
+    await s.clock.advance(3_000)
+    await fleet.builds.update('arena', { counters: {} })
+    const request = ask(1, { buildID: 'arena', counters: { rooms: { increment: 1 } } })
+    const waiting = fleet.allocate(request, { waitMs: 60_000 })
+    await s.clock.advance(61_000)
+    expect((await waiting).server.name).toMatch(/^arena-/)
+  })
+
   it('becomes demand when an edit makes new servers fit', async () => {
     const s = stage()
     const fleet = await s.open()
@@ -141,6 +154,22 @@ describe('a caller with several builds', () => {
     await s.clock.advance(30_000)
     expect((await waiting).server.name).toMatch(/^duel-/)
   })
+})
+
+it('a call is told that an earlier one of its session is waiting with another request', async () => {
+  const s = stage()
+  const fleet = await s.open()
+  await withBuild(s, fleet, 'arena', 0, 0)
+  await withBuild(s, fleet, 'duel', 1, 1)
+  const first = failureOf(fleet.allocate(ask(1, { buildID: 'arena' }), { waitMs: 30_000 }))
+  await s.clock.advance(1_000)
+  const second = failureOf(fleet.allocate(ask(1, { select: [{ builds: ['duel'] }] }), { waitMs: 5_000 }))
+  await s.clock.advance(40_000)
+  expect(await second).toMatchObject({
+    code: 'none-standing-by',
+    message: `an earlier call for session ${session(1)} is still waiting with another request (waited 5 s); retry soon`,
+  })
+  expect(await first).toMatchObject({ code: 'max-reached' })
 })
 
 describe('annotations', () => {

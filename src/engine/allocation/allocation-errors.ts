@@ -63,6 +63,12 @@ function firstReason(pending: Iterable<ServerEntry>): string | undefined {
 const unhealthyAdvice =
   '; the build is Unhealthy and gets no new ones until its crashesToMarkUnhealthy is raised or removed'
 
+/** For a call whose session has an earlier call that asks for something else, and that decides. */
+export function otherRequestError(sessionID: string, waitedMs: number): FleetError {
+  const message = `an earlier call for session ${sessionID} is still waiting with another request${afterWaiting(waitedMs)}; retry soon`
+  return new FleetError('none-standing-by', message)
+}
+
 export function isNoServerError(error: unknown): boolean {
   return FleetError.is(error, 'none-standing-by') || FleetError.is(error, 'max-reached')
 }

@@ -14,7 +14,7 @@ import type { Activity } from '../reporting/activity.js'
 import type { BuildEntry, ServerEntry } from '../state/entries.js'
 import { AllocationOutcomes } from './allocation-outcomes.js'
 import { allocationOf } from './answer.js'
-import { isNoServerError, noBuildError, noServerError } from './allocation-errors.js'
+import { isNoServerError, noBuildError, noServerError, otherRequestError } from './allocation-errors.js'
 import {
   type AllocateOptions,
   type CallInProgress,
@@ -86,8 +86,8 @@ export class Allocator {
    */
   async #join(first: CallInProgress, request: AllocationRequest, options: AllocateOptions): Promise<Allocation> {
     const { clock, inventory } = this.#ctx
-    const selection = selectionOf(request)
-    const isSame = targetOf(first.request, first.selection) === targetOf(request, selection)
+    const selection = selectionOf(request, options.confirmMs !== undefined)
+    const isSame = targetOf(first.request) === targetOf(request)
     const since = clock.elapsed()
     const leftMs = () => Math.max(0, options.waitMs - (clock.elapsed() - since))
     const hasServer = () => inventory.serverBySession(request.sessionID) !== undefined
@@ -108,7 +108,9 @@ export class Allocator {
       if (!concernsOnlyFirst) throw error
       return this.#allocate(request, { ...options, waitMs: leftMs() })
     }
-    throw this.#noServerError(this.#homeOf(request, selection), selection, clock.elapsed() - since)
+    const waitedMs = clock.elapsed() - since
+    if (!isSame) throw otherRequestError(request.sessionID, waitedMs)
+    throw this.#noServerError(this.#homeOf(request, selection), selection, waitedMs)
   }
 
   async #run(
@@ -137,6 +139,7 @@ export class Allocator {
 
         const build = selection ? undefined : this.#buildOf(request)
         this.#checkNotDraining(build)
+        if (selection) this.#selector.checkOrder(selection)
         const isLastChance =
           options.waitMs <= 0 || clock.elapsed() - since >= options.waitMs || (this.#isQueueFull() && !call.hadServer)
         const canWait = !isLastChance || !mayTakeUnheard(options)

@@ -31,7 +31,7 @@ export interface CallInProgress {
 const pendingForever = new Promise<never>(() => {})
 
 export function newCall(request: AllocationRequest, ticket: number, confirms: boolean): CallInProgress {
-  const selection = selectionOf(request)
+  const selection = selectionOf(request, confirms)
   return { request, selection, ticket, confirms, hadServer: false, timedOutJoins: undefined, result: pendingForever }
 }
 

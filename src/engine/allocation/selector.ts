@@ -1,6 +1,7 @@
 /** Finds servers for requests that select them by their data, and the builds whose demand such a request raises. */
 import { FleetError } from '../../contracts/errors.js'
 import type { ServerSelector } from '../../rules/model/allocation.js'
+import { noData, type ServerData } from '../../rules/model/server-data.js'
 import { type Candidate, compareCandidates, isByMachine } from '../../rules/planning/order.js'
 import { counterOrListMissing, fits, misfitOf, type Selection } from '../../rules/planning/selection.js'
 import { clamped } from '../../rules/planning/scaling.js'
@@ -18,6 +19,12 @@ import type { Home, SelectiveCaller } from './wait-queue.js'
 
 const heard = ['ready', 'outdatedReady'] as const
 const all = ['ready', 'outdatedReady', 'unheard', 'outdatedUnheard'] as const
+
+/** The buckets of servers that are starting, being allocated or not well. */
+const unallocatable = [
+  ...(['pending', 'initializing', 'late', 'unready', 'reserved'] as const),
+  ...(['outdatedPending', 'outdatedInitializing', 'outdatedLate', 'outdatedUnready'] as const),
+]
 
 /** Annotations can be too large for a change. Such servers are rare, so only a few of those with the same other data are looked at. */
 const maxAnnotationsRead = 32
@@ -69,6 +76,20 @@ export class Selector {
       }
     }
     return undefined
+  }
+
+  /** Throws `invalid` if the order names a counter that no server of any named build has or will have. */
+  checkOrder({ selectors, order }: Selection): void {
+    const { counter } = order ?? {}
+    if (counter === undefined) return
+    let problem: string | undefined
+    for (const selector of selectors) {
+      for (const build of this.#buildsOf(selector)) {
+        for (const { counters } of knownData(build)) if (Object.hasOwn(counters, counter)) return
+        problem ??= `build ${build.record.name} declares no counter ${counter}`
+      }
+    }
+    if (problem !== undefined) throw new FleetError('invalid', `order.counter: ${problem}`)
   }
 
   /** True if a server that has become ready fits. */
@@ -136,7 +157,7 @@ export class Selector {
           const entry = firstOf(servers[bucket], change, order, machineLoads)
           if (!entry) continue
           const machineLoad = machineLoads?.of(machineOf(entry)) ?? 0
-          const next = { entry, since: entry.standingBySince ?? 0, machineLoad, data }
+          const next = { entry, since: entry.standingBySince ?? Number.MAX_VALUE, machineLoad, data }
           if (best && compareCandidates(order, next, best) >= 0) continue
           if (machineLoads || fits(data, selector, shared)) best = next
         }
@@ -166,14 +187,10 @@ export class Selector {
   #refuseUnknownNames(selectors: readonly ServerSelector[], change: Selection['change']): void {
     let problem: string | undefined
     for (const selector of selectors) {
-      for (const { groups, initialData, record } of this.#buildsOf(selector)) {
-        const missing = counterOrListMissing(initialData, selector, change)
-        if (missing === undefined) return
-        // Servers that an earlier spec has declared it for.
-        for (const { data } of groups?.all ?? []) {
-          if (counterOrListMissing(data, selector, change) === undefined) return
-        }
-        problem ??= `build ${record.name} declares no ${missing}`
+      for (const build of this.#buildsOf(selector)) {
+        for (const data of knownData(build)) if (counterOrListMissing(data, selector, change) === undefined) return
+        const missing = counterOrListMissing(build.initialData, selector, change) ?? ''
+        problem ??= `build ${build.record.name} declares no ${missing}`
       }
     }
     if (problem !== undefined) throw new FleetError('invalid', `no server can fit: ${problem}`)
@@ -206,6 +223,14 @@ function causeOf(builds: readonly BuildEntry[], waitedMs: number): string {
   return ''
 }
 
+/** The data of new servers, of those that can be allocated, and of those that may become so: an earlier spec may have given them others. */
+function* knownData(build: BuildEntry): Generator<ServerData> {
+  yield build.initialData ?? noData
+  build.groups ??= new DataGroups(build)
+  for (const { data } of build.groups.all) yield data ?? noData
+  for (const bucket of unallocatable) for (const { record } of build.buckets[bucket]) yield record.data ?? noData
+}
+
 function withoutAnnotations(change: Selection['change']): Selection['change'] {
   if (!change?.annotations) return change
   const { annotations: _, ...rest } = change
@@ -234,7 +259,7 @@ function firstOf(
 }
 
 function isEarlier(a: ServerEntry, b: ServerEntry): boolean {
-  return (a.standingBySince ?? 0) < (b.standingBySince ?? 0)
+  return (a.standingBySince ?? Number.MAX_VALUE) < (b.standingBySince ?? Number.MAX_VALUE)
 }
 
 /** The servers have the same data except for their annotations. */
@@ -249,8 +274,11 @@ function firstWithRoom(servers: LinkedSet<ServerEntry>, change: Selection['chang
 }
 
 function lastWithRoom(servers: LinkedSet<ServerEntry>, change: Selection['change']): ServerEntry | undefined {
-  const { last } = servers
-  return last && hasRoom(last, change) ? last : firstWithRoom(servers, change)
+  let read = 0
+  for (let entry = servers.last; entry && read < maxAnnotationsRead; entry = entry.groupLink.before, read++) {
+    if (hasRoom(entry, change)) return entry
+  }
+  return undefined
 }
 
 function hasRoom({ record }: ServerEntry, change: Selection['change']): boolean {

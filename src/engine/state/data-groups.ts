@@ -5,13 +5,13 @@
 import { canonical } from '../../rules/model/canonical.js'
 import { noData, type ServerData } from '../../rules/model/server-data.js'
 import type { Bucket, BuildEntry, ServerEntry } from './entries.js'
-import { LinkedSet } from './linked-set.js'
+import { type Link, LinkedSet } from './linked-set.js'
 import { machineOf } from './machine-loads.js'
 
 const allocatable = ['ready', 'outdatedReady', 'unheard', 'outdatedUnheard'] as const
 export type AllocatableBucket = (typeof allocatable)[number]
 
-/** In the order in which they became ready with these data. */
+/** Those that have been standing by for the longest first. */
 export interface GroupedServers {
   readonly all: LinkedSet<ServerEntry>
   /** The same by machine. Empty until a request asks for an order by machine. */
@@ -38,7 +38,10 @@ export class DataGroups {
   #hasMachines = false
 
   constructor({ buckets }: Pick<BuildEntry, 'buckets'>) {
-    for (const bucket of allocatable) for (const entry of buckets[bucket]) this.place(entry)
+    for (const bucket of allocatable) {
+      // In their order, each is placed at the end.
+      for (const entry of [...buckets[bucket]].sort((a, b) => sinceOf(a) - sinceOf(b))) this.place(entry)
+    }
   }
 
   /** The groups that have a server. */
@@ -73,7 +76,7 @@ export class DataGroups {
     const group = this.#groups.get(key) ?? newGroup(key, data)
     this.#groups.set(key, group)
     const servers = group.servers[bucket]
-    servers.all.add(entry)
+    insert(servers.all, entry, ({ groupLink }) => groupLink)
     if (this.#hasMachines) addToMachine(servers, entry)
     this.#places.set(entry, { group, bucket, data, machine })
   }
@@ -94,8 +97,26 @@ export class DataGroups {
 function addToMachine({ byMachine }: GroupedServers, entry: ServerEntry): void {
   const machine = machineOf(entry)
   const servers = byMachine.get(machine) ?? new LinkedSet<ServerEntry>(({ machineLink }) => machineLink)
-  servers.add(entry)
+  insert(servers, entry, ({ machineLink }) => machineLink)
   byMachine.set(machine, servers)
+}
+
+/** A server whose data change, or that was not ready for a while, gets its place back. Others belong at the end. */
+function insert(
+  servers: LinkedSet<ServerEntry>,
+  entry: ServerEntry,
+  linkOf: (entry: ServerEntry) => Link<ServerEntry>,
+): void {
+  const since = sinceOf(entry)
+  let later: ServerEntry | undefined
+  for (let other = servers.last; other && sinceOf(other) > since; other = linkOf(other).before) later = other
+  if (later) servers.addBefore(later, entry)
+  else servers.add(entry)
+}
+
+/** A server that has just become ready is placed before its time is known. */
+function sinceOf({ standingBySince = Number.MAX_VALUE }: ServerEntry): number {
+  return standingBySince
 }
 
 function isAllocatable(bucket: Bucket): bucket is AllocatableBucket {

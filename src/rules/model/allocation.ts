@@ -39,7 +39,7 @@ export const allocationOrders = [
 /** Servers that run the current template go first in any order. Of equal servers, the one that has been standing by for longest is taken. */
 export interface AllocationOrder {
   /**
-   * - `first-ready`: the server that has been standing by for longest with its present data.
+   * - `first-ready`: the server that has been standing by for longest.
    * - `newest`: the one that has been standing by for the shortest time.
    * - `packed`: one on the machine where the most servers of the fleet have a session, so that other machines become empty.
    * - `distributed`: one on the machine where the fewest have.

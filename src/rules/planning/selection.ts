@@ -11,14 +11,17 @@ export interface Selection {
   readonly selectors: readonly ServerSelector[]
   /** What to change together with the session. A server in which the change does not fit is not taken. */
   readonly change: ServerDataUpdate | undefined
-  /** Undefined for `first-ready`. */
+  /** Undefined: `first-ready`. */
   readonly order: AllocationOrder | undefined
 }
 
-/** Returns undefined for a request that only names a build. */
-export function selectionOf(request: AllocationRequest): Selection | undefined {
+/**
+ * Returns undefined for a request that only names a build. With `confirms`, that asks for the server whose game receives its session
+ * first, unless the request names the order `first-ready`.
+ */
+export function selectionOf(request: AllocationRequest, confirms = false): Selection | undefined {
   const { buildID, select, labels, annotations, counters, lists } = request
-  const order = request.order?.by === 'first-ready' ? undefined : request.order
+  const order = request.order?.by === 'first-ready' && !confirms ? undefined : request.order
   const selectors = select ?? [{ builds: [buildID ?? ''] }]
   if ((labels ?? annotations ?? counters ?? lists) === undefined) {
     return select || order ? { selectors, change: undefined, order } : undefined
@@ -33,8 +36,9 @@ export function selectionOf(request: AllocationRequest): Selection | undefined {
 }
 
 /** Equal for requests that ask for the same: a second call for a session joins the first only if it does. */
-export function targetOf({ buildID }: AllocationRequest, selection: Selection | undefined): string {
-  return selection === undefined ? (buildID ?? '') : canonical(selection)
+export function targetOf(request: AllocationRequest): string {
+  const selection = selectionOf(request)
+  return selection === undefined ? (request.buildID ?? '') : canonical(selection)
 }
 
 /** True if a server of the right build with these data meets the conditions of the selector, and the change fits. */

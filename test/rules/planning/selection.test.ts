@@ -83,11 +83,16 @@ describe('a request', () => {
       selectors: [{ builds: ['arena'] }],
       order,
     })
-    expect(selectionOf({ buildID: 'arena', sessionID, order: { by: 'first-ready' } })).toBeUndefined()
+    const firstReady = { buildID: 'arena', sessionID, order: { by: 'first-ready' } } as const
+    expect(selectionOf(firstReady)).toBeUndefined()
+    expect(selectionOf(firstReady, true), 'not the one whose game receives its session first').toMatchObject({
+      selectors: [{ builds: ['arena'] }],
+      order: firstReady.order,
+    })
   })
 
   it('asks for the same as another one with the same selectors and changes', () => {
-    const of = (select: readonly ServerSelector[]) => targetOf({ sessionID }, selectionOf({ sessionID, select }))
+    const of = (select: readonly ServerSelector[]) => targetOf({ sessionID, select })
     expect(of([{ builds: ['arena'], matchLabels: { a: '1', b: '2' } }])).toBe(
       of([{ matchLabels: { b: '2', a: '1' }, builds: ['arena'] }]),
     )
