@@ -125,6 +125,11 @@ describeWith('helm')('the Helm chart', () => {
     }
   })
 
+  it('leaves the seccomp profile out where its value is null, and keeps the rest of the security context', async () => {
+    const objects = await rendered('--set', 'podSecurityContext.seccompProfile=null')
+    expect(podOf(objects)?.securityContext).toEqual({ runAsNonRoot: true, runAsUser: 1000, fsGroup: 1000 })
+  })
+
   it.each([
     ['portRange=10000', /portRange/],
     ['replicas=0', /replicas/],

@@ -8,6 +8,7 @@ import { statusOf } from '../client/api-errors.js'
 import type { KubernetesApi } from '../client/api.js'
 import { fieldsAt, textAt } from '../client/fields.js'
 import { keyFor, type KubeObject } from '../client/kube-objects.js'
+import { keySecretName } from './key/key-secret.js'
 
 export interface FleetHomeDependencies {
   readonly api: KubernetesApi
@@ -46,8 +47,8 @@ export class FleetHome {
     const { annotation, home } = this.#deps
     return (
       `build ${build} belongs to the fleet with the system namespace ${other}, and this host has ${home}: give all hosts of a fleet the` +
-      ` same systemNamespace, and each fleet namespaces of its own. To move builds to this fleet, stop the other one and` +
-      ` run \`kubectl annotate gsb --all -n <namespace> ${annotation}=${home}\``
+      ` same systemNamespace, and each fleet namespaces of its own. To move builds to this fleet, stop the other one, copy the Secret` +
+      ` ${keySecretName} from there to ${home}, and run \`kubectl annotate gsb --all --overwrite -n <namespace> ${annotation}=${home}\``
     )
   }
 

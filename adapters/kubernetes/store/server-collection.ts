@@ -1,5 +1,6 @@
 /** Stores servers as GameServer objects. An allocation is a single conditional status write: the hot path of the fleet. */
 import type { CallOptions } from '../../../src/contracts/call-options.js'
+import type { Logger } from '../../../src/contracts/logger.js'
 import type { Versioned } from '../../../src/contracts/store.js'
 import { keyOf, type Ref, type Server } from '../../../src/rules/model/resources.js'
 import { fieldsAt, textAt } from '../client/fields.js'
@@ -8,13 +9,7 @@ import type { BuildCollection } from './build-collection.js'
 import { CustomCollection } from './custom-collection.js'
 import type { CustomObjectsDependencies } from './custom-objects.js'
 import { type FleetResources, ownerReferenceTo } from './objects/custom-resources.js'
-import {
-  hasServerStatus,
-  newServerObject,
-  readServer,
-  serverStatus,
-  type TokenEncryption,
-} from './objects/server-object.js'
+import { hasServerStatus, newServerObject, readServer, serverStatus, type TokenKey } from './objects/server-object.js'
 import { SpecRepair } from './spec-repair.js'
 
 interface CachedServer {
@@ -33,8 +28,9 @@ export class ServerCollection extends CustomCollection<Server> {
   constructor(
     deps: CustomObjectsDependencies,
     resources: FleetResources,
-    encryption: TokenEncryption,
+    encryption: TokenKey,
     builds: BuildCollection,
+    logger: Logger,
   ) {
     super(deps, {
       resource: resources.servers,
@@ -44,7 +40,10 @@ export class ServerCollection extends CustomCollection<Server> {
       initialStatus: (server, basedOn) => (hasServerStatus(server) ? serverStatus(server, basedOn) : undefined),
     })
     this.#resources = resources
-    this.#specs = new SpecRepair(deps.api, this.objects)
+    this.#specs = new SpecRepair({
+      ...{ api: deps.api, objects: this.objects, logger },
+      isGenuine: (spec) => encryption.isGenuine(textAt(spec, 'token') ?? '', textAt(spec, 'uid') ?? ''),
+    })
   }
 
   /**

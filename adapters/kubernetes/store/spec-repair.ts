@@ -4,6 +4,7 @@
  */
 import { isDeepStrictEqual } from 'node:util'
 import { FleetError } from '../../../src/contracts/errors.js'
+import type { Logger } from '../../../src/contracts/logger.js'
 import { pauseMs } from '../../../src/rules/lifecycle/backoff.js'
 import type { KubernetesApi } from '../client/api.js'
 import { type Fields, fieldsAt } from '../client/fields.js'
@@ -12,7 +13,7 @@ import type { CustomObjects } from './custom-objects.js'
 
 interface KnownSpec {
   readonly objectUid: string | undefined
-  readonly spec: Fields
+  spec: Fields
   /** Number of repairs. */
   repairs: number
   /** The object as last seen with another spec. */
@@ -22,17 +23,26 @@ interface KnownSpec {
 
 const retryLimits = { initialMs: 500, maxMs: 30_000 }
 
+export interface SpecRepairDependencies {
+  readonly api: KubernetesApi
+  readonly objects: CustomObjects
+  readonly logger: Logger
+  /** Whether the fleet has made this token for this uid. */
+  readonly isGenuine: (spec: Fields) => boolean
+}
+
 export class SpecRepair {
-  readonly #api: KubernetesApi
-  readonly #objects: CustomObjects
+  readonly #deps: SpecRepairDependencies
   readonly #known = new Map<string, KnownSpec>()
 
-  constructor(api: KubernetesApi, objects: CustomObjects) {
-    this.#api = api
-    this.#objects = objects
+  constructor(deps: SpecRepairDependencies) {
+    this.#deps = deps
   }
 
-  /** Returns the object with the spec that it was first seen with. If it has another one, that is restored in the background. */
+  /**
+   * Returns the object with the spec that it was first seen with. If it has another one, the first is restored in the background, unless it
+   * had been edited before this host saw it and somebody has put it right.
+   */
   withOriginalSpec(object: KubeObject): KubeObject {
     const key = keyFor(object)
     const { uid } = object.metadata
@@ -42,7 +52,10 @@ export class SpecRepair {
       this.#known.set(key, { objectUid: uid, spec, repairs: 0, edited: undefined, isRepairing: false })
       return object
     }
-    const isOriginal = isDeepStrictEqual(fieldsAt(object, 'spec'), known.spec)
+    const spec = fieldsAt(object, 'spec')
+    const { isGenuine } = this.#deps
+    if (isGenuine(spec) && !isGenuine(known.spec)) known.spec = spec
+    const isOriginal = isDeepStrictEqual(spec, known.spec)
     known.edited = isOriginal ? undefined : object
     if (isOriginal) return object
     if (!known.isRepairing) void this.#repair(key, known)
@@ -57,21 +70,23 @@ export class SpecRepair {
     this.#known.clear()
   }
 
-  /** Never rejects. Only the leader may write; on another host, the attempts fail until somebody has restored the spec. */
+  /** Never rejects. Only the leader may write; another host leaves it to the leader. */
   async #repair(key: string, known: KnownSpec): Promise<void> {
+    const { api, logger, objects } = this.#deps
     known.isRepairing = true
-    for (let attempt = known.repairs; known.edited && this.#known.get(key) === known && !this.#api.closed; attempt++) {
+    for (let attempt = known.repairs; known.edited && this.#known.get(key) === known && !api.closed; attempt++) {
       // Back off if something keeps changing it.
-      if (attempt > 0) await this.#api.pause(pauseMs(attempt, retryLimits))
+      if (attempt > 0) await api.pause(pauseMs(attempt, retryLimits))
       const { edited } = known
       if (!edited) break
       try {
-        await this.#objects.patchSpec(refOf(edited), revisionOf(edited), known.spec, undefined)
+        await objects.patchSpec(refOf(edited), revisionOf(edited), known.spec, undefined)
         known.repairs++
+        logger.warn({ server: key }, 'the spec of a GameServer was edited; restored')
         if (known.edited === edited) known.edited = undefined
       } catch (error) {
         // The watch reports what has been written meanwhile.
-        if (FleetError.is(error, 'not-found')) break
+        if (FleetError.is(error, 'not-found') || FleetError.is(error, 'not-leader')) break
       }
     }
     known.isRepairing = false

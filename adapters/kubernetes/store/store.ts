@@ -78,7 +78,7 @@ export class KubernetesStore implements Store {
       resources,
     )
     const encryption = tokenEncryption({ clock, logger, key: () => this.#key.key })
-    this.servers = new ServerCollection(deps, resources, encryption, this.builds)
+    this.servers = new ServerCollection(deps, resources, encryption, this.builds, logger)
     this.details = new DetailCollection(deps, resources, this.servers)
     this.#follower = new CollectionFollower({ api, clock, logger })
     const ownerOfServer = (ref: Ref) => this.ownerOfServer(ref)

@@ -6,7 +6,7 @@ import { createHmac } from 'node:crypto'
 import type { Clock } from '../../../../src/contracts/clock.js'
 import { FleetError } from '../../../../src/contracts/errors.js'
 import type { Logger } from '../../../../src/contracts/logger.js'
-import type { TokenEncryption } from '../objects/server-object.js'
+import type { TokenKey } from '../objects/server-object.js'
 import { keyBytes } from './key-secret.js'
 import { nonceBytes, seal, unseal } from './sealing.js'
 
@@ -17,13 +17,17 @@ export interface TokenEncryptionDependencies {
   readonly key: () => Buffer | undefined
 }
 
-export function tokenEncryption({ clock, logger, key }: TokenEncryptionDependencies): TokenEncryption {
+export function tokenEncryption({ clock, logger, key }: TokenEncryptionDependencies): TokenKey {
   const replacement = Buffer.from(clock.randomBytes(keyBytes))
   return {
     encrypt(token, uid) {
       const current = key()
       if (!current) throw new FleetError('unavailable', 'this host does not know the key of the fleet')
       return seal(current, token, uid, clock.randomBytes(nonceBytes))
+    },
+    isGenuine(encrypted, uid) {
+      const current = key()
+      return current !== undefined && unseal(current, encrypted, uid) !== undefined
     },
     decrypt(encrypted, uid) {
       const current = key()

@@ -28,6 +28,11 @@ export interface TokenEncryption {
   decrypt(encrypted: string, uid: string): { readonly token: string; readonly tokenLost?: true }
 }
 
+export interface TokenKey extends TokenEncryption {
+  /** Whether it was encrypted for this uid, with the key that this host knows. */
+  isGenuine(encrypted: string, uid: string): boolean
+}
+
 const healths: readonly Health[] = ['Healthy', 'Unhealthy', 'Unknown']
 
 /**

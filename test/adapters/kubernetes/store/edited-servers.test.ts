@@ -1,11 +1,75 @@
 /** A GameServer that is edited by hand keeps its identity, and with it its match. */
-import { afterAll, beforeAll, expect, it, vi } from 'vitest'
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
+import { WriteFence } from '../../../../adapters/kubernetes/client/write-fence.js'
+import { CustomObjects } from '../../../../adapters/kubernetes/store/custom-objects.js'
+import { fleetResources } from '../../../../adapters/kubernetes/store/objects/custom-resources.js'
+import { SpecRepair } from '../../../../adapters/kubernetes/store/spec-repair.js'
+import { systemClock } from '../../../../src/contracts/clock.js'
 import type { FleetEvent } from '../../../../src/contracts/events.js'
+import { silentLogger } from '../../../../src/contracts/logger.js'
+import { defaultApiGroup } from '../../../../src/rules/model/wire.js'
 import { until } from '../../../e2e/until.js'
 import { clusterApi, kubectl, kubectlWith, makeNamespace, namespaceName, removeNamespace } from '../support/cluster.js'
 import { installDefinitions } from '../support/definitions.js'
 import { describeOnCluster } from '../support/describe-on-cluster.js'
+import { apiOf, configFor, fakeApiServer, respond } from '../support/fake-api-server.js'
 import { buildManifest, openFleet, tableOf } from '../support/fleets.js'
+
+describe('a spec that was edited', () => {
+  const at = (resourceVersion: string, token: string) => ({
+    metadata: { namespace: 'games', name: 'arena-1', uid: 'u', resourceVersion },
+    spec: { uid: 'x', token },
+  })
+
+  async function scene() {
+    const [pauses, lines]: [number[], string[]] = [[], []]
+    const clock = {
+      ...systemClock,
+      after: (ms: number, fn: () => void) => (pauses.push(ms), systemClock.after(ms, fn)),
+    }
+    const fence = new WriteFence(systemClock)
+    const server = await fakeApiServer((_, response) => respond(response, 200, at('9', 'genuine')))
+    const api = apiOf(configFor(server.url), { clock, fence })
+    const place = { api, namespaces: ['games'], throwIfClosed() {} }
+    const objects = new CustomObjects(place, fleetResources(defaultApiGroup).servers)
+    const logger = { ...silentLogger, warn: (_: object, message: string) => void lines.push(message) }
+    const repair = new SpecRepair({ api, objects, logger, isGenuine: ({ token }) => token === 'genuine' })
+    return { repair, server, fence, pauses, lines }
+  }
+
+  it('is restored, which the log says', async () => {
+    const { repair, server, lines } = await scene()
+    repair.withOriginalSpec(at('1', 'genuine'))
+    expect(repair.withOriginalSpec(at('2', 'forged'))).toMatchObject({ spec: { token: 'genuine' } })
+    await until('the log says so', () => lines.length > 0)
+    expect([lines, server.requests]).toEqual([
+      [expect.stringContaining('was edited')],
+      [expect.stringContaining('PATCH')],
+    ])
+  })
+
+  it('and put right by an operator stays so, although this host knows only the edited one', async () => {
+    const { repair, server } = await scene()
+    repair.withOriginalSpec(at('1', 'forged'))
+    expect(repair.withOriginalSpec(at('2', 'genuine'))).toMatchObject({ spec: { token: 'genuine' } })
+    expect(repair.withOriginalSpec(at('3', 'forged'))).toMatchObject({ spec: { token: 'genuine' } })
+    await until('it is restored', () => server.requests.length > 0)
+  })
+
+  it('is left alone by a host that no longer leads, until it leads again', async () => {
+    const { repair, server, fence, pauses } = await scene()
+    repair.withOriginalSpec(at('1', 'genuine'))
+    let isRefused = false
+    fence.open(fence.timePoint(), -1, () => (isRefused = true))
+    const edited = at('2', 'forged')
+    repair.withOriginalSpec(edited)
+    await until('its write is refused', () => isRefused)
+    fence.open(fence.timePoint(), 600_000, () => {})
+    repair.withOriginalSpec(edited)
+    await until('it is restored', () => server.requests.length > 0)
+    expect(pauses.filter((ms) => ms === 500)).toEqual([])
+  })
+})
 
 describeOnCluster('a GameServer that is edited by hand', () => {
   vi.setConfig({ testTimeout: 120_000 })

@@ -21,6 +21,8 @@ it.each([403, 500])('a host starts although the list of builds answers %i, and l
   await expect(host.builds.list()).rejects.toThrow('Unwilling')
   server.intercept = () => false
   await until('it knows', () => host.obstacle?.includes('belongs to the fleet with the system namespace elsewhere'))
+  expect(host.obstacle).toContain('copy the Secret gamekeeper-key')
+  expect(host.obstacle).toContain('kubectl annotate gsb --all --overwrite -n <namespace>')
   server.builds = []
   await until('it can lead', () => host.obstacle === undefined)
 })

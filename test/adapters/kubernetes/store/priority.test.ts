@@ -2,6 +2,7 @@
 import { expect, it } from 'vitest'
 import { fleetResources } from '../../../../adapters/kubernetes/store/objects/custom-resources.js'
 import { ServerCollection } from '../../../../adapters/kubernetes/store/server-collection.js'
+import { silentLogger } from '../../../../src/contracts/logger.js'
 import { minimalServer } from '../../../../src/testing/records.js'
 
 it('an allocation has priority, and a later write of the same server has none', async () => {
@@ -13,13 +14,18 @@ it('an allocation has priority, and a later write of the same server has none', 
       return { ...body, metadata: { ...body.metadata, resourceVersion: String(++revision) } }
     },
   }
-  const encryption = { encrypt: (token: string) => token, decrypt: (token: string) => ({ token }) }
+  const encryption = {
+    encrypt: (token: string) => token,
+    decrypt: (token: string) => ({ token }),
+    isGenuine: () => true,
+  }
   const collection = new ServerCollection(
     // @ts-expect-error Only what a write needs.
     { api, namespaces: undefined, throwIfClosed: () => {} },
     fleetResources(),
     encryption,
     { ownerByUid: () => undefined },
+    silentLogger,
   )
   const idle = { ...minimalServer({ namespace: 'games', name: 'arena-1' }), state: 'StandingBy' as const }
   const active = { ...idle, state: 'Active' as const, session: { id: 'match', initialPlayers: [] } }
