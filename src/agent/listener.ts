@@ -97,10 +97,13 @@ export function agentListener(target: HeartbeatTarget, options: AgentListenerOpt
   }
 }
 
+/** One of so many answers that another host has given closes its connection. */
+const movingShare = 4
+
 /** Serves heartbeats. A body is read only as far as its sender may have it read: see `bodies.ts`. */
 function heartbeatHandler(target: HeartbeatTarget, logger: Logger) {
   const bodies = new HeartbeatBodies()
-
+  let forwarded = 0
   const answerHeartbeat = (id: string, heartbeat: Heartbeat, request: IncomingMessage, response: ServerResponse) => {
     let answer: HeartbeatAnswer
     try {
@@ -145,12 +148,14 @@ function heartbeatHandler(target: HeartbeatTarget, logger: Logger) {
     if (target.forwardHeartbeat === undefined || typeof body === 'string' || !('text' in body)) return false
     const gone = new AbortController()
     const prefer = request.headers['prefer']?.toString()
-    const waitMs = preferredWaitMs(prefer)
-    const answer = target.forwardHeartbeat(id, body.text, { prefer, waitMs, signal: gone.signal })
+    const call = { prefer, waitMs: preferredWaitMs(prefer), signal: gone.signal }
+    const answer = target.forwardHeartbeat(id, body.text, call)
     if (answer === undefined) return false
     response.once('close', () => gone.abort())
     void answer.then((found) => {
       if (response.destroyed) return
+      // Games move to the host that leads, if their connections can reach it, and not all at once.
+      if (found && ++forwarded % movingShare === 0) response.setHeader('Connection', 'close')
       if (found) send(response, found.status, found.text)
       else sendAnswer(response, { ...continueAnswer, isElsewhere: true })
     })

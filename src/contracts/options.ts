@@ -235,7 +235,8 @@ export function resolveOptions(options: FleetOptions): ResolvedOptions {
 function checkForwarding(options: ForwardingOptions): void {
   checkOptions('createFleet: forwarding', options, forwardingTypes)
   const { address, secret } = options
-  if (!/^(\[[\da-f:.]+\]|[\w.-]+):\d{1,5}$/i.test(address)) {
+  const port = Number(/^(?:\[[\da-f:.]+\]|[\w.-]+):(\d{1,5})$/i.exec(address)?.[1])
+  if (!(port >= 1 && port <= 65_535)) {
     throw new FleetError('invalid', `createFleet: forwarding.address must be host:port, but is ${shown(address)}`)
   }
   if (secret !== undefined && secret.length < 16) {

@@ -83,7 +83,8 @@ export async function createFleet(options: FleetOptions): Promise<Fleet> {
     const handOver = () => runAll([stop, closeBackend, resignOnce])
     if (loss) term.emitter.emit(storeDamaged(loss, resolved.clock.now()))
     await term.begun
-    const fleet = facade({ term, backend, store, resolved, agentAddress, link, handOver, cleanUp })
+    const { forwardHeartbeat } = target
+    const fleet = facade({ term, backend, store, resolved, agentAddress, link, forwardHeartbeat, handOver, cleanUp })
     const { development } = backend.capabilities
     // Last, because the games of such a fleet end while the backend closes.
     if (development) cleanUp.push(followGameOutput(fleet, development.output))

@@ -1,4 +1,5 @@
 /** Implements the `Fleet` that a host app uses. Calls go to the engine of the current leadership term. */
+import type { ForwardHeartbeat } from '../agent/index.js'
 import type { Backend } from '../contracts/backend.js'
 import type { CallOptions } from '../contracts/call-options.js'
 import { FleetError, throwIfAborted } from '../contracts/errors.js'
@@ -31,6 +32,8 @@ export interface FacadeDependencies {
   readonly resolved: ResolvedOptions
   readonly agentAddress: string | undefined
   readonly link: LeaderLink | undefined
+  /** Passes heartbeats on while another host leads. */
+  readonly forwardHeartbeat: ForwardHeartbeat | undefined
   /** Gives up the lead for good. */
   readonly handOver: () => Promise<void>
   /** The steps of `close`, in order. If one fails, the remaining steps still run. */
@@ -38,7 +41,7 @@ export interface FacadeDependencies {
 }
 
 export function facade(deps: FacadeDependencies): Fleet {
-  const { term, backend, store, resolved, agentAddress, link, handOver, cleanUp } = deps
+  const { term, backend, store, resolved, agentAddress, link, forwardHeartbeat, handOver, cleanUp } = deps
   const { apiGroup, limits } = resolved
   const { emitter, observers } = term
   const view = new ResourceView(term, apiGroup)
@@ -64,9 +67,12 @@ export function facade(deps: FacadeDependencies): Fleet {
       emit: (event) => emitter.emit(event),
       log: emitter.logged(),
       maxWaitMs: limits.maxWaitMs,
+      maxWaiting: limits.maxWaiting,
       cannotLeadReason: () => term.cannotLeadReason(),
       ...{ link, handOver },
     }),
+    // For the listeners of host apps: `agentListener(fleet)`.
+    ...(forwardHeartbeat && { forwardHeartbeat }),
     agentAddress,
     builds: buildCalls(term, view, audit),
     servers: serverCalls(term, view, backend, audit),

@@ -11,6 +11,8 @@ export interface FleetInternals {
   readonly log: LoggedEvents
   /** The fleet's `limits.maxWaitMs`. */
   readonly maxWaitMs: number
+  /** The fleet's `limits.maxWaiting`. */
+  readonly maxWaiting?: number
   /** Why this host has not been able to lead for a minute, or undefined if it can. */
   readonly cannotLeadReason?: () => string | undefined
   /** Absent if calls are not forwarded to the leader. */

@@ -111,10 +111,14 @@ export class KubernetesStore implements Store {
     return this.servers.owner(ref, uid)
   }
 
-  /** Undefined while this host does not know the fleet's key. The key itself seals tokens only. */
+  /**
+   * Undefined while this host does not know the fleet's key. The key itself seals tokens only. Fleets whose systemNamespace is the same share
+   * the Secret, and still derive different keys.
+   */
   deriveKey(purpose: string): Uint8Array | undefined {
     const { key } = this.#key
-    return key && deriveKey(key, purpose)
+    const { group, namespaces } = this.#options
+    return key && deriveKey(key, [purpose, group, ...(namespaces?.toSorted() ?? ['*'])].join(' '))
   }
 
   watch(listener: StoreListener): () => void {

@@ -4,38 +4,88 @@ import { Agent, request as httpsRequest } from 'node:https'
 import { systemClock } from '../../contracts/clock.js'
 import type { ForwardedRequest, Sent } from '../../contracts/elector.js'
 import { sharedKeyClient } from '../../platform/shared-key.js'
+import { type Limiter, limiter } from '../../util/limiter.js'
 
 /** A host of the same cluster that does not answer a connection for this long is not there. */
-const connectTimeoutMs = 2_000
+const defaultConnectMs = 2_000
+/** When a leader appears, all calls that are held need a connection at once. More handshakes than this would only slow each other down. */
+const maxHandshakes = 64
+/** How long a call may wait until it is its turn to connect, as a multiple of the above. */
+const turns = 5
 /** Shorter than the other side's, so that no request is sent on a connection that is being closed. */
 const idleMs = 30_000
 
+interface Peer {
+  readonly agent: Agent
+  readonly handshake: Limiter
+}
+
 export class Connections {
   readonly #key: () => Uint8Array | undefined
+  readonly #connectMs: number
   /** By `host:port`. There is one leader, so that those of an earlier one close once they are idle. */
-  readonly #agents = new Map<string, Agent>()
+  readonly #peers = new Map<string, Peer>()
   readonly #inFlight = new Set<ClientRequest>()
   #isClosed = false
 
-  constructor(key: () => Uint8Array | undefined) {
+  constructor(key: () => Uint8Array | undefined, connectMs = defaultConnectMs) {
     this.#key = key
+    this.#connectMs = connectMs
   }
 
-  send(address: string, { method, path, headers, body }: ForwardedRequest, signal: AbortSignal): Promise<Sent> {
-    if (this.#isClosed) return Promise.resolve({ failure: 'unsent', error: new Error('this host is closing') })
+  send(address: string, request: ForwardedRequest, signal: AbortSignal): Promise<Sent> {
+    if (this.#isClosed) return Promise.resolve(unsent(new Error('this host is closing')))
+    const peer = this.#peerOf(address)
+    if (hasIdle(peer.agent)) return this.#request(address, peer.agent, request, signal).sent
+    return new Promise((resolve) => {
+      let isOver = false
+      const giveUp = (error: unknown) => {
+        isOver = true
+        resolve(unsent(error))
+      }
+      const onAbort = () => giveUp(signal.reason)
+      const turnMs = turns * this.#connectMs
+      const cancel = systemClock.after(turnMs, () => giveUp(new Error(`no connection within ${turnMs / 1_000} s`)))
+      if (signal.aborted) onAbort()
+      signal.addEventListener('abort', onAbort)
+      void peer.handshake(async () => {
+        cancel()
+        signal.removeEventListener('abort', onAbort)
+        if (isOver) return
+        if (this.#peers.get(address) !== peer) return giveUp(new Error('this host does not lead any more'))
+        const { sent, connected } = this.#request(address, peer.agent, request, signal)
+        resolve(sent)
+        await connected
+      })
+    })
+  }
+
+  /** `connected` resolves once the request has a connection, or has failed. */
+  #request(address: string, agent: Agent, { method, path, headers, body }: ForwardedRequest, signal: AbortSignal) {
     const { host, port } = partsOf(address)
     const length = body && { 'Content-Length': String(body.byteLength) }
     const all = { ...headers, ...length, Host: 'gamekeeper' }
-    const options = { agent: this.#agentOf(address), host, port, method, path, headers: all, signal }
-    return new Promise((resolve) => {
-      const request = httpsRequest(options)
-      this.#inFlight.add(request)
-      const isSent = followConnection(request)
+    let request: ClientRequest
+    try {
+      request = httpsRequest({ agent, host, port, method, path, headers: all, signal })
+    } catch (error) {
+      // The leader's address is no address.
+      return { sent: Promise.resolve(unsent(error)), connected: Promise.resolve() }
+    }
+    this.#inFlight.add(request)
+    let isConnected = () => {}
+    const connected = new Promise<void>((resolve) => (isConnected = resolve))
+    const isSent = followConnection(request, this.#connectMs, isConnected)
+    const sent = new Promise<Sent>((resolve) => {
       request.on('response', (incoming) => resolve({ response: responseOf(incoming) }))
       request.on('error', (error) => resolve({ failure: isSent() ? 'unknown' : 'unsent', error }))
-      request.on('close', () => this.#inFlight.delete(request))
-      request.end(body)
     })
+    request.on('close', () => {
+      isConnected()
+      this.#inFlight.delete(request)
+    })
+    request.end(body)
+    return { sent, connected }
   }
 
   /**
@@ -43,9 +93,9 @@ export class Connections {
    * answers what it has begun.
    */
   keepOnly(address: string | undefined): void {
-    for (const [each, agent] of this.#agents) {
+    for (const [each, { agent }] of this.#peers) {
       if (each === address) continue
-      this.#agents.delete(each)
+      this.#peers.delete(each)
       // From now on it keeps no connection that becomes idle.
       agent.maxFreeSockets = 0
       for (const socket of Object.values(agent.freeSockets).flat()) socket?.destroy()
@@ -59,28 +109,38 @@ export class Connections {
     for (const request of this.#inFlight) request.destroy(new Error('this host is closing'))
   }
 
-  #agentOf(address: string): Agent {
-    const known = this.#agents.get(address)
+  #peerOf(address: string): Peer {
+    const known = this.#peers.get(address)
     if (known) return known
     const agent = new Agent({ keepAlive: true, timeout: idleMs, maxFreeSockets: 256, ...sharedKeyClient(this.#key) })
-    this.#agents.set(address, agent)
-    return agent
+    const peer = { agent, handshake: limiter(maxHandshakes) }
+    this.#peers.set(address, peer)
+    return peer
   }
 }
 
+function unsent(error: unknown): Sent {
+  return { failure: 'unsent', error }
+}
+
+function hasIdle({ freeSockets }: Agent): boolean {
+  return Object.values(freeSockets).some((sockets) => sockets !== undefined && sockets.length > 0)
+}
+
 /** Gives up a connection that is not established in time. Returns whether the request may have been sent. */
-function followConnection(request: ClientRequest): () => boolean {
+function followConnection(request: ClientRequest, connectMs: number, isConnected: () => void): () => boolean {
   let isSent = false
   request.on('socket', (socket) => {
     if (request.reusedSocket) {
       isSent = true
-      return
+      return isConnected()
     }
-    const giveUp = () => request.destroy(new Error(`no connection within ${connectTimeoutMs / 1_000} s`))
-    const cancel = systemClock.after(connectTimeoutMs, giveUp)
+    const giveUp = () => request.destroy(new Error(`no connection within ${connectMs / 1_000} s`))
+    const cancel = systemClock.after(connectMs, giveUp)
     socket.once('secureConnect', () => {
       isSent = true
       cancel()
+      isConnected()
     })
     socket.once('close', cancel)
   })

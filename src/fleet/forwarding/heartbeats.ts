@@ -67,9 +67,11 @@ async function send(link: LeaderLink, leader: string, { id, body, prefer }: Forw
   try {
     const sent = await link.send(leader, request, stop.signal)
     if ('failure' in sent) return undefined
+    // Else it does not lead.
+    const isAnswered = sent.response.status !== 503
     let text = ''
     for await (const part of sent.response.text) text += part
-    return { status: sent.response.status, text }
+    return isAnswered ? { status: sent.response.status, text } : undefined
   } catch {
     return undefined // The connection broke. The game sends its next heartbeat soon.
   } finally {

@@ -17,6 +17,7 @@ import { isObject, shown } from '../../rules/validation/problem.js'
 import { compile } from '../../rules/validation/validator.js'
 import { eitherSignal } from '../../util/signals.js'
 import { callerOf } from '../access/caller.js'
+import { ConcurrencyLimit } from '../access/concurrency-limit.js'
 import { corsOf, type CorsOptions } from '../access/cors.js'
 import { guard, type GuardOptions, guardOptionTypes } from '../access/guard.js'
 import { allocationStatuses, errorResponse } from '../core/error-responses.js'
@@ -85,7 +86,16 @@ export function allocationGroup(
   const dialect = dialectOf(options.compat)
   const needsGuid = sessionIDsOf(options) === 'guid'
   const answer = (allocation: AnsweredAllocation) => json(200, dialect.allocation(allocation))
-  const { inRequest, link } = internalsOf(fleet) ?? {}
+  const { inRequest, link, maxWaiting = defaultLimits.maxWaiting } = internalsOf(fleet) ?? {}
+  const held = new ConcurrencyLimit(maxWaiting)
+  const uncounted = async <T>(work: () => Promise<T>) => {
+    held.enter()
+    try {
+      return await allocationGuard.inFlight.whileUncounted(work)
+    } finally {
+      held.leave()
+    }
+  }
 
   const read = async (exchange: Exchange) => {
     const waitMs = readWaitMs(exchange.query('wait'), maxWaitMs)
@@ -107,7 +117,7 @@ export function allocationGroup(
     paths: { '/api/v1/allocate': { POST: operation('allocate', inRequest ? traced(inRequest, allocate) : allocate) } },
     errorResponse: (error) => errorResponse(error, allocationStatuses, options.compat !== undefined),
     guard: allocationGuard,
-    forward: link && forwarding({ link, closing, maxBodyBytes, check: read }),
+    forward: link && forwarding({ link, closing, maxBodyBytes, check: read, uncounted }),
   }
 }
 

@@ -31,6 +31,8 @@ export interface ForwardingContext {
   /** Aborts when this host closes. */
   readonly closing: AbortSignal
   readonly maxBodyBytes?: number | undefined
+  /** Does not count a request that waits for a server. May refuse it, because too many wait. */
+  readonly uncounted?: <T>(work: () => Promise<T>) => Promise<T>
   /** Rejects if this host refuses the request whatever the leader would answer. */
   readonly check?: (exchange: Exchange) => Promise<unknown>
 }
@@ -73,7 +75,9 @@ class ForwardableCall {
         if (response !== undefined) return response
         this.#limitWait()
       } else if (pauseMs === firstPauseMs) await this.#context.check?.(this.#exchange)
-      const answer = await this.#ask(pauseMs)
+      const ask = () => this.#ask(pauseMs)
+      const { uncounted } = this.#context
+      const answer = await (this.#waitMs !== undefined && uncounted ? uncounted(ask) : ask())
       if (answer !== undefined) return answer
       this.#limitWait()
     }

@@ -6,6 +6,7 @@ import { agentListener, type HeartbeatTarget } from '../../agent/index.js'
 import { FleetError } from '../../contracts/errors.js'
 import { type LeaderLink, leadsPath } from '../../contracts/elector.js'
 import { internalsOf } from '../../fleet/internals.js'
+import { discardRest } from '../../platform/http-server.js'
 import type { RouteGroup } from '../core/handler-table.js'
 import { HttpError, retryAfter } from '../core/http-response.js'
 import type { Routes } from '../core/routes.js'
@@ -25,9 +26,13 @@ export function forwardedGroups(fleet: object, groups: readonly RouteGroup[]): r
   return [...groups.map((group) => forwardedGroup(group, link)), ...(first ? [{ ...first, paths }] : [])]
 }
 
-/** Also answers the heartbeats that other hosts pass on. The fleet answers each itself. */
+/**
+ * Also answers the heartbeats that other hosts pass on. The fleet answers each itself, or refuses it while it does not lead: the host that has
+ * it then answers the game, and the connection between the hosts stays open.
+ */
 export function withHeartbeats(routes: Routes, fleet: HeartbeatTarget): Routes {
   const { heartbeat, knowsServer, holdHeartbeat } = fleet
+  const link = internalsOf(fleet)?.link
   const agent = agentListener({
     heartbeat,
     ...(knowsServer && { knowsServer }),
@@ -35,7 +40,12 @@ export function withHeartbeats(routes: Routes, fleet: HeartbeatTarget): Routes {
   })
   return {
     ...routes,
-    nodeHandler: (request, response) => routes.nodeHandler(request, response, () => agent(request, response)),
+    nodeHandler: (request, response) =>
+      routes.nodeHandler(request, response, () => {
+        if (link?.leads() !== false) return agent(request, response)
+        response.writeHead(503, { 'Content-Length': 0, [notBegunHeader]: 'true' }).end()
+        discardRest(request)
+      }),
   }
 }
 

@@ -1,5 +1,4 @@
 /** A host that does not lead answers all the same: it forwards to the leader. */
-import { randomUUID } from 'node:crypto'
 import { Agent, request } from 'node:https'
 import { bearerTokens } from 'gamekeeper/http'
 import { createFleet, type EventOf, memoryStore } from 'gamekeeper'
@@ -7,24 +6,9 @@ import { memoryBackend } from 'gamekeeper/memory'
 import { describe, expect, it } from 'vitest'
 import { deriveKey, sharedKeyClient } from '../../../src/platform/shared-key.js'
 import { call } from '../client.js'
-import { build, buildID, standingBy } from '../fleet.js'
-import { type Host, hosts, secret, until } from './hosts.js'
-
-const session = () => ({ buildID, sessionID: randomUUID() })
-
-/** Two hosts, the first of which leads, with servers standing by. */
-async function pair(count = 4, options = {}) {
-  const { election, open } = hosts()
-  const [leader, other] = [await open(options), await open(options)]
-  leader.lead()
-  await until(async () => (await leader.fleet.health()).leads)
-  await leader.fleet.builds.create(build({ standingBy: count, max: 2 * count }))
-  await standingBy(leader.fleet, count)
-  return { election, open, leader, other }
-}
-
-const serverOf = async (host: Host, sessionID: string) =>
-  (await host.fleet.servers.list()).find(({ status }) => status.sessionID === sessionID)?.metadata.name
+import { build, buildID } from '../fleet.js'
+import { hosts, secret, until } from './hosts.js'
+import { pair, session } from './pair.js'
 
 describe('a host that does not lead', () => {
   it('allocates through the leader', async () => {
@@ -146,6 +130,8 @@ describe('between hosts', () => {
     await expect(createFleet(options)).rejects.toThrow('follow')
     await expect(createFleet({ ...options, elector: election.elector })).rejects.toThrow('forwarding.secret')
     await expect(createFleet({ ...options, forwarding: { address: 'nowhere' } })).rejects.toThrow('host:port')
+    const port = { ...options, forwarding: { address: '127.0.0.1:70000' } }
+    await expect(createFleet(port)).rejects.toThrow('host:port')
     const short = { ...options.forwarding, secret: 'short' }
     await expect(createFleet({ ...options, forwarding: short })).rejects.toThrow('16 characters')
   })
@@ -203,6 +189,27 @@ describe('while nobody leads', () => {
     for (const path of paths) expect(Number(path.split('wait=')[1])).toBeLessThan(50)
   })
 
+  it('callers who wait do not count as requests in flight', async () => {
+    const { election, other } = await pair(2, { serve: { limits: { maxInFlight: 1 } } })
+    election.lead(undefined)
+    const waiting = call('POST', `${other.allocate}?wait=50`, { body: session() })
+    for (let count = 0; count < 3; count++) {
+      const answer = await call('POST', `${other.allocate}?wait=0.1`, { body: session() })
+      expect(answer).toMatchObject({ status: 503, headers: { 'gamekeeper-error': 'not-leader' } })
+    }
+    other.lead()
+    expect((await waiting).status).toBe(200)
+  })
+
+  it('an address that is none is like a leader that cannot be reached', async () => {
+    const { election, other } = await pair(1, { holdMs: 100 })
+    for (const address of ['127.0.0.1:70000', 'nowhere']) {
+      election.pretend(address)
+      const answer = await call('GET', `${other.manage}/gameserverbuilds`)
+      expect(answer).toMatchObject({ status: 503, headers: { 'gamekeeper-error': 'not-leader' } })
+    }
+  })
+
   it('what would be refused anyway is refused at once', async () => {
     const { election, open } = hosts()
     const other = await open({ serve: { sessionIDs: 'guid' } })
@@ -212,98 +219,4 @@ describe('while nobody leads', () => {
     const noGuid = await call('POST', `${other.allocate}?wait=50`, { body: { buildID, sessionID: 'match-1' } })
     expect(noGuid).toMatchObject({ status: 400 })
   })
-})
-
-describe('a leader whose connection breaks', () => {
-  it('while it allocates: the session still gets one server', async () => {
-    const { leader, other } = await pair()
-    await call('GET', `${other.manage}/gameserverbuilds`)
-    leader.proxy.mute(true)
-    const body = session()
-    const answer = call('POST', `${other.allocate}?wait=50`, { body })
-    await until(async () => (await serverOf(leader, body.sessionID)) !== undefined)
-    const server = await serverOf(leader, body.sessionID)
-    other.lead()
-    const { status, text } = await answer
-    expect(status).toBe(200)
-    expect(JSON.parse(text)).toMatchObject({ details: { server: { name: server } } })
-    expect((await other.fleet.servers.list()).filter((one) => one.status.state === 'Active')).toHaveLength(1)
-  })
-
-  it('while it changes something: the caller learns that the outcome is unknown, and nothing is repeated', async () => {
-    const { leader, other } = await pair()
-    await call('GET', `${other.manage}/gameserverbuilds`)
-    leader.proxy.mute(true)
-    const answer = call('POST', `${other.manage}/gameserverbuilds`, { body: build({ buildID: 'b2' }, 'second') })
-    await until(async () => (await leader.fleet.builds.list()).length === 2)
-    leader.proxy.cut()
-    const { status, text } = await answer
-    expect(status).toBe(500)
-    expect(text).toContain('it may have been carried out')
-  })
-
-  it('its address is lost for a moment: what it has begun goes on', async () => {
-    const { election, leader, other } = await pair()
-    await call('GET', `${other.manage}/gameserverbuilds`)
-    const release = leader.proxy.hold()
-    const answer = call('POST', `${other.manage}/gameserverbuilds`, { body: build({ buildID: 'b2' }, 'second') })
-    await until(async () => (await leader.fleet.builds.list()).length === 2)
-    election.pretend(undefined)
-    election.pretend(leader.address)
-    release()
-    expect((await answer).status).toBe(200)
-  })
-
-  it('it is silent: calls that can be repeated are given up', async () => {
-    const { leader, other } = await pair(1, { holdMs: 100 })
-    /** On a connection that is established. */
-    const silence = async () => {
-      leader.proxy.mute(false)
-      await until(async () => (await call('GET', `${other.manage}/gameserverbuilds`)).status === 200)
-      leader.proxy.mute(true)
-    }
-    await silence()
-    const read = await call('GET', `${other.manage}/gameserverbuilds`)
-    expect(read).toMatchObject({ status: 503, headers: { 'gamekeeper-error': 'not-leader' } })
-    await silence()
-    const allocation = await call('POST', `${other.allocate}?wait=0.1`, { body: session() })
-    expect(allocation).toMatchObject({ status: 503, headers: { 'gamekeeper-error': 'not-leader' } })
-  })
-
-  it('before it has received anything: the call goes to the next leader', async () => {
-    const { leader, other } = await pair()
-    await leader.proxy.close()
-    const answer = call('POST', `${other.manage}/gameserverbuilds`, { body: build({ buildID: 'b2' }, 'second') })
-    other.lead()
-    expect((await answer).status).toBe(200)
-    expect(await other.fleet.builds.list()).toHaveLength(2)
-  })
-})
-
-it('a host whose backend does not close gives up the lead all the same', async () => {
-  const { election, open } = hosts()
-  const leader = await open({ closeBackend: () => Promise.reject(new Error('the engine is stuck')) })
-  leader.lead()
-  await until(async () => (await leader.fleet.health()).leads)
-  await expect(leader.served.handOver()).rejects.toThrow('the engine is stuck')
-  expect(election.leader).toBeUndefined()
-})
-
-it('a closed fleet asks nobody', async () => {
-  const { leader, other } = await pair(1, { holdMs: 100 })
-  await other.fleet.close()
-  const { connections } = leader.proxy
-  expect((await call('GET', `${other.manage}/gameserverbuilds`)).status).toBe(503)
-  expect(leader.proxy.connections).toBe(connections)
-})
-
-it('a host that hands over answers until it closes', async () => {
-  const { leader, other } = await pair()
-  await leader.served.handOver()
-  const body = session()
-  const answer = call('POST', `${leader.allocate}?wait=50`, { body })
-  other.lead()
-  expect((await answer).status).toBe(200)
-  await leader.close()
-  expect(await serverOf(other, body.sessionID)).toBeDefined()
 })

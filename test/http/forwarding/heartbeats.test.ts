@@ -1,6 +1,7 @@
 /** Heartbeats that reach a host that does not lead: the leader answers them, also those that it holds. */
-import { expect, it } from 'vitest'
-import { call } from '../client.js'
+import { agentListener } from 'gamekeeper/http'
+import { expect, it, onTestFinished } from 'vitest'
+import { call, listening } from '../client.js'
 import { build, buildID, sessionID } from '../fleet.js'
 import { hosts, until } from './hosts.js'
 
@@ -20,7 +21,7 @@ async function scene() {
     call('PATCH', `http://${other.fleet.agentAddress}/v1/sessionHosts/${more.id ?? id}`, {
       body,
       validate: false,
-      ...(more.wait !== undefined && { headers: { Prefer: `wait=${more.wait}` } }),
+      headers: { Connection: 'keep-alive', ...(more.wait !== undefined && { Prefer: `wait=${more.wait}` }) },
     })
   return { election, leader, other, beat }
 }
@@ -112,4 +113,45 @@ it('without a leader the answer is Continue, and the connection closes', async (
   expect(JSON.parse((await beat(standingBy)).text)).toMatchObject({ operation: 'Continue' })
   await leader.proxy.close()
   expect(JSON.parse((await beat(standingBy)).text)).toMatchObject({ operation: 'Continue' })
+})
+
+it('some of the answers that another host has given close their connection, so that games move to it', async () => {
+  const { url, close } = await listening(
+    agentListener({
+      heartbeat: () => ({ operation: 'Continue', nextHeartbeatIntervalMs: 1_000 }),
+      forwardHeartbeat: () => Promise.resolve({ status: 200, text: '{}' }),
+    }),
+  )
+  onTestFinished(close)
+  const answers = []
+  for (let count = 0; count < 8; count++) {
+    const options = { body: standingBy, validate: false as const, headers: { Connection: 'keep-alive' } }
+    answers.push(await call('PATCH', `${url}/v1/sessionHosts/id`, options))
+  }
+  expect(answers.filter(({ headers }) => headers['connection'] === 'close')).toHaveLength(2)
+})
+
+it('a host that is thought to lead, and does not yet, keeps the connection to the host that asks it', async () => {
+  const all = await scene()
+  await heard(all)
+  all.election.lead(undefined)
+  all.election.pretend(all.leader.address)
+  await all.beat(standingBy)
+  const { connections } = all.leader.proxy
+  for (let count = 0; count < 3; count++) {
+    const answer = await all.beat(standingBy)
+    expect(answer).toMatchObject({ status: 200, headers: { connection: 'close' } })
+  }
+  expect(all.leader.proxy.connections).toBeLessThanOrEqual(connections + 1)
+})
+
+it('a listener of the host app passes them on, too', async () => {
+  const all = await scene()
+  await heard(all)
+  const { url, close } = await listening(agentListener(all.other.fleet))
+  onTestFinished(close)
+  await until(async () => {
+    const answer = await call('PATCH', `${url}/v1/sessionHosts/unknown`, { body: standingBy, validate: false })
+    return answer.text.includes('Terminate')
+  })
 })

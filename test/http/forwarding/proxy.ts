@@ -6,6 +6,8 @@ export interface Proxy {
   readonly address: string
   /** Number of connections so far. */
   readonly connections: number
+  /** The port from which the last one came. */
+  readonly lastPort: number | undefined
   /** Where connections lead. Before that, they wait. */
   target(port: number): void
   /** Answers are swallowed from now on, or no longer. */
@@ -22,6 +24,7 @@ export async function openProxy(): Promise<Proxy> {
   let isMute = false
   let held: (() => void)[] | undefined
   let connections = 0
+  let lastPort: number | undefined
   let known: (port: number) => void = () => {}
   const port = new Promise<number>((resolve) => (known = resolve))
   const keep = (socket: Socket) => {
@@ -32,6 +35,7 @@ export async function openProxy(): Promise<Proxy> {
   }
   const server = createServer((incoming) => {
     connections++
+    lastPort = incoming.remotePort
     keep(incoming)
     void port.then((to) => {
       const outgoing = keep(connect(to, '127.0.0.1'))
@@ -53,6 +57,9 @@ export async function openProxy(): Promise<Proxy> {
     address: `127.0.0.1:${own}`,
     get connections() {
       return connections
+    },
+    get lastPort() {
+      return lastPort
     },
     target: (to) => known(to),
     mute: (mute) => (isMute = mute),
