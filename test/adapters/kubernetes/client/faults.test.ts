@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { memoryBackend } from 'gamekeeper/memory'
-import { afterAll, beforeAll, expect, it, onTestFinished } from 'vitest'
+import { expect, it, onTestFinished } from 'vitest'
 import { KubernetesApi } from '../../../../adapters/kubernetes/client/api.js'
 import { leaseElector } from '../../../../adapters/kubernetes/leader-election/elector.js'
 import { defaultKubeConfig } from '../../../../adapters/kubernetes/client/kube-config.js'
@@ -14,27 +14,20 @@ import type { Allocation } from '../../../../src/contracts/sessions.js'
 import { defaultApiGroup } from '../../../../src/rules/model/wire.js'
 import { StopWaiting, until } from '../../../e2e/until.js'
 import { type ApiProxy, apiProxy } from '../support/api-proxy.js'
-import { clusterApi, kubectlWith, makeNamespace, namespaceName, removeNamespace } from '../support/cluster.js'
-import { installDefinitions } from '../support/definitions.js'
+import { kubectlWith } from '../support/cluster.js'
 import { describeOnCluster } from '../support/describe-on-cluster.js'
 import { buildManifest, openStore } from '../support/fleets.js'
+import { ownNamespaces } from '../support/own-namespace.js'
 
 const leaseMs = 4_000
 const servers = 60
 
 describeOnCluster('hosts that lose the API server or each other during allocations', () => {
-  const api = clusterApi()
-  const namespaces: string[] = []
-  beforeAll(installDefinitions)
-  afterAll(async () => {
-    for (const namespace of namespaces) await removeNamespace(api, namespace)
-    api.close()
-  })
+  const { api, make } = ownNamespaces()
 
   /** Hosts of one fleet, each behind its own proxy. The game servers run in memory and outlive the hosts. */
   async function scene() {
-    const namespace = await makeNamespace(api, namespaceName())
-    namespaces.push(namespace)
+    const namespace = await make()
     const [clock, logger] = [systemClock, silentLogger]
     const backend = memoryBackend({ clock })
     const endings: string[] = []

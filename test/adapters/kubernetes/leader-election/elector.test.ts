@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { memoryBackend } from 'gamekeeper/memory'
-import { afterAll, beforeAll, expect, it, onTestFinished } from 'vitest'
+import { beforeAll, expect, it, onTestFinished } from 'vitest'
 import type { KubernetesApi } from '../../../../adapters/kubernetes/client/api.js'
 import { defaultKubeConfig } from '../../../../adapters/kubernetes/client/kube-config.js'
 import { leaseElector } from '../../../../adapters/kubernetes/leader-election/elector.js'
@@ -8,12 +8,12 @@ import { systemClock } from '../../../../src/contracts/clock.js'
 import { FleetError } from '../../../../src/contracts/errors.js'
 import { silentLogger } from '../../../../src/contracts/logger.js'
 import { until } from '../../../e2e/until.js'
-import { clusterApi, kubectl, kubectlWith, makeNamespace, namespaceName, removeNamespace } from '../support/cluster.js'
-import { installDefinitions } from '../support/definitions.js'
+import { clusterApi, kubectl, kubectlWith, namespaceName } from '../support/cluster.js'
 import { countingProxy } from '../support/counting-proxy.js'
 import { describeOnCluster } from '../support/describe-on-cluster.js'
 import { apiOf } from '../support/fake-api-server.js'
 import { buildManifest, openFleet } from '../support/fleets.js'
+import { ownNamespaces } from '../support/own-namespace.js'
 
 const leaseMs = 3_000
 /** So long that neither its end nor the next poll comes within a test. */
@@ -25,16 +25,9 @@ interface Means {
 }
 
 describeOnCluster('leader election by a Lease', () => {
-  const api = clusterApi()
+  const { api, make } = ownNamespaces()
   const namespace = namespaceName()
-  beforeAll(async () => {
-    await installDefinitions()
-    await makeNamespace(api, namespace)
-  })
-  afterAll(async () => {
-    await removeNamespace(api, namespace)
-    api.close()
-  })
+  beforeAll(() => make(namespace))
 
   let named = 0
   const newLease = () => `lease-${++named}`

@@ -2,23 +2,22 @@
 import type { Fleet } from 'gamekeeper'
 import { afterAll, beforeAll, expect, it, onTestFinished } from 'vitest'
 import { until } from '../../../e2e/until.js'
-import { clusterApi, kubectl, kubectlWith, makeNamespace, namespaceName, removeNamespace } from '../support/cluster.js'
-import { installDefinitions } from '../support/definitions.js'
+import { kubectl, kubectlWith, namespaceName } from '../support/cluster.js'
 import { describeOnCluster } from '../support/describe-on-cluster.js'
 import { buildManifest } from '../support/fleets.js'
+import { ownNamespaces } from '../support/own-namespace.js'
 import { HollowGames, hollowBuild, removePods } from '../support/scale-fleet.js'
 
 const noticeMs = 900_000
 
 describeOnCluster('servers on a cordoned node', () => {
-  const api = clusterApi()
+  const { make } = ownNamespaces(removePods)
   const namespace = namespaceName()
   const games = new HollowGames()
   let node = ''
   let fleet: Fleet | undefined
   beforeAll(async () => {
-    await installDefinitions()
-    await makeNamespace(api, namespace)
+    await make(namespace)
     // Not one of the nodes that other tests need.
     const hollow = await kubectl('get', 'nodes', '-l', 'hollow=true', '-o', 'jsonpath={.items[*].metadata.name}')
     node = hollow.split(' ')[1] ?? ''
@@ -26,9 +25,6 @@ describeOnCluster('servers on a cordoned node', () => {
   afterAll(async () => {
     games.stop()
     await fleet?.close()
-    await removePods(api, namespace)
-    await removeNamespace(api, namespace)
-    api.close()
   }, 60_000)
 
   /** Closes the fleet before it, if any: the next host takes over. */

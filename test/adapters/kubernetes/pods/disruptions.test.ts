@@ -7,31 +7,27 @@ import { afterAll, beforeAll, expect, it, onTestFinished } from 'vitest'
 import { messageOf } from '../../../../src/contracts/errors.js'
 import { until } from '../../../e2e/until.js'
 import { root } from '../../../package/sources.js'
-import { clusterApi, kubectl, kubectlWith, makeNamespace, namespaceName, removeNamespace } from '../support/cluster.js'
-import { installDefinitions } from '../support/definitions.js'
+import { kubectl, kubectlWith, namespaceName } from '../support/cluster.js'
 import { describeOnCluster } from '../support/describe-on-cluster.js'
 import { buildManifest, tableOf } from '../support/fleets.js'
+import { ownNamespaces } from '../support/own-namespace.js'
 import { HollowGames, hollowBuild, removePods } from '../support/scale-fleet.js'
 
 const limit = { timeout: 120_000 }
 
 describeOnCluster('a fleet', () => {
-  const api = clusterApi()
+  const { api, make } = ownNamespaces(removePods)
   const namespace = namespaceName()
   const games = new HollowGames()
   const k = (...args: readonly string[]) => kubectl('-n', namespace, ...args)
   let fleet: Fleet
   beforeAll(async () => {
-    await installDefinitions()
-    await makeNamespace(api, namespace)
+    await make(namespace)
     fleet = await games.openFleet({ namespaces: [namespace], portRange: '20700-20739' })
   }, 60_000)
   afterAll(async () => {
     games.stop()
     await fleet.close()
-    await removePods(api, namespace)
-    await removeNamespace(api, namespace)
-    api.close()
   }, 60_000)
 
   /** A separate build on hollow nodes, deleted when its test ends. */

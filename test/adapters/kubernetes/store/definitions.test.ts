@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { beforeAll, describe, expect, it } from 'vitest'
 import { parseAllDocuments } from 'yaml'
 import { type BuildCounts, buildStatus } from '../../../../adapters/kubernetes/store/objects/build-object.js'
 import { detailSpec, readDetail } from '../../../../adapters/kubernetes/store/objects/detail-object.js'
@@ -15,10 +15,11 @@ import { type Detail, type Server, serverStates, type Session } from '../../../.
 import { defaultApiGroup } from '../../../../src/rules/model/wire.js'
 import { readBuildInput } from '../../../../src/rules/validation/requests.js'
 import { completeBuild } from '../../../../src/testing/records.js'
-import { clusterApi, makeNamespace, namespaceName, removeNamespace } from '../support/cluster.js'
-import { definitionsText, installDefinitions } from '../support/definitions.js'
+import { namespaceName } from '../support/cluster.js'
+import { definitionsText } from '../support/definitions.js'
 import { describeOnCluster } from '../support/describe-on-cluster.js'
 import { openStore } from '../support/fleets.js'
+import { ownNamespaces } from '../support/own-namespace.js'
 
 type Json = Readonly<Record<string, unknown>>
 
@@ -228,16 +229,9 @@ describe('the custom resource definitions', () => {
 })
 
 describeOnCluster('records in custom resources', () => {
-  const api = clusterApi()
+  const { api, make } = ownNamespaces()
   const namespace = namespaceName()
-  beforeAll(async () => {
-    await installDefinitions()
-    await makeNamespace(api, namespace)
-  })
-  afterAll(async () => {
-    await removeNamespace(api, namespace)
-    api.close()
-  })
+  beforeAll(() => make(namespace))
 
   it('preserve every field for the next host', async () => {
     const store = await openStore(api, namespace)
@@ -253,16 +247,9 @@ describeOnCluster('records in custom resources', () => {
 })
 
 describeOnCluster('the API server', () => {
-  const api = clusterApi()
+  const { api, make } = ownNamespaces()
   const namespace = namespaceName()
-  beforeAll(async () => {
-    await installDefinitions()
-    await makeNamespace(api, namespace)
-  })
-  afterAll(async () => {
-    await removeNamespace(api, namespace)
-    api.close()
-  })
+  beforeAll(() => make(namespace))
 
   const { builds } = fleetResources()
 

@@ -1,5 +1,5 @@
 /** A GameServer that is edited by hand keeps its identity, and with it its match. */
-import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
+import { beforeAll, describe, expect, it, vi } from 'vitest'
 import { WriteFence } from '../../../../adapters/kubernetes/client/write-fence.js'
 import { CustomObjects } from '../../../../adapters/kubernetes/store/custom-objects.js'
 import { fleetResources } from '../../../../adapters/kubernetes/store/objects/custom-resources.js'
@@ -9,11 +9,11 @@ import type { FleetEvent } from '../../../../src/contracts/events.js'
 import { silentLogger } from '../../../../src/contracts/logger.js'
 import { defaultApiGroup } from '../../../../src/rules/model/wire.js'
 import { until } from '../../../e2e/until.js'
-import { clusterApi, kubectl, kubectlWith, makeNamespace, namespaceName, removeNamespace } from '../support/cluster.js'
-import { installDefinitions } from '../support/definitions.js'
+import { kubectl, kubectlWith, namespaceName } from '../support/cluster.js'
 import { describeOnCluster } from '../support/describe-on-cluster.js'
 import { apiOf, configFor, fakeApiServer, respond } from '../support/fake-api-server.js'
 import { buildManifest, openFleet, tableOf } from '../support/fleets.js'
+import { ownNamespaces } from '../support/own-namespace.js'
 
 describe('a spec that was edited', () => {
   const at = (resourceVersion: string, token: string) => ({
@@ -73,17 +73,10 @@ describe('a spec that was edited', () => {
 
 describeOnCluster('a GameServer that is edited by hand', () => {
   vi.setConfig({ testTimeout: 120_000 })
-  const api = clusterApi()
+  const { api, make } = ownNamespaces()
   const namespace = namespaceName()
   const k = (...args: readonly string[]) => kubectl('-n', namespace, ...args)
-  beforeAll(async () => {
-    await installDefinitions()
-    await makeNamespace(api, namespace)
-  })
-  afterAll(async () => {
-    await removeNamespace(api, namespace)
-    api.close()
-  })
+  beforeAll(() => make(namespace))
 
   it('gets its spec back, whatever was changed in it, and its match goes on', async () => {
     const fleet = await openFleet(api, namespace)

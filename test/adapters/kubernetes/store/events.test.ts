@@ -1,28 +1,20 @@
 /** Interruptions of a pod are reported as Events of the build, since the server itself is deleted right after. */
 import { createFleet } from 'gamekeeper'
-import { afterAll, beforeAll, expect, it, onTestFinished } from 'vitest'
+import { beforeAll, expect, it, onTestFinished } from 'vitest'
 import { silentLogger } from '../../../../src/contracts/logger.js'
 import { defaultApiGroup } from '../../../../src/rules/model/wire.js'
 import { until } from '../../../e2e/until.js'
-import { clusterApi, kubectl, kubectlWith, makeNamespace, namespaceName, removeNamespace } from '../support/cluster.js'
-import { installDefinitions } from '../support/definitions.js'
+import { kubectl, kubectlWith, namespaceName } from '../support/cluster.js'
 import { describeOnCluster } from '../support/describe-on-cluster.js'
 import { buildManifest } from '../support/fleets.js'
-import { baseImage, closeAll, open } from '../support/support.js'
+import { ownNamespaces } from '../support/own-namespace.js'
+import { baseImage, open } from '../support/support.js'
 
 describeOnCluster('the Events of a build', () => {
-  const api = clusterApi()
+  const { make } = ownNamespaces()
   const namespace = namespaceName()
   const k = (...args: string[]) => kubectl('-n', namespace, ...args)
-  beforeAll(async () => {
-    await installDefinitions()
-    await makeNamespace(api, namespace)
-  })
-  afterAll(async () => {
-    await closeAll()
-    await removeNamespace(api, namespace)
-    api.close()
-  })
+  beforeAll(() => make(namespace))
 
   it('report a pod that was deleted with kubectl', async () => {
     const backend = open(namespace, { apiGroup: defaultApiGroup })

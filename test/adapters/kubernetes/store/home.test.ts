@@ -1,28 +1,24 @@
 /** Two fleets whose hosts were given the same namespace by mistake, and different system namespaces: only one of them leads. */
 import { createFleet } from 'gamekeeper'
 import { kubernetesBackend } from 'gamekeeper/kubernetes'
-import { afterAll, beforeAll, expect, it, onTestFinished, vi } from 'vitest'
+import { beforeAll, expect, it, onTestFinished, vi } from 'vitest'
 import { silentLogger } from '../../../../src/contracts/logger.js'
 import { until } from '../../../e2e/until.js'
-import { clusterApi, kubectl, kubectlWith, makeNamespace, namespaceName, removeNamespace } from '../support/cluster.js'
-import { installDefinitions } from '../support/definitions.js'
+import { kubectl, kubectlWith, namespaceName } from '../support/cluster.js'
 import { describeOnCluster } from '../support/describe-on-cluster.js'
 import { buildManifest } from '../support/fleets.js'
+import { ownNamespaces } from '../support/own-namespace.js'
 import { nextRange } from '../support/support.js'
 
 describeOnCluster('fleets with one namespace and two system namespaces', () => {
   vi.setConfig({ testTimeout: 180_000 })
-  const api = clusterApi()
+  const { make } = ownNamespaces(
+    async (_, namespace) => void (await kubectl('-n', namespace, 'delete', 'gsb', '--all')),
+  )
   const [games, other] = [namespaceName(), namespaceName()]
   const k = (...args: readonly string[]) => kubectl('-n', games, ...args)
   beforeAll(async () => {
-    await installDefinitions()
-    for (const namespace of [games, other]) await makeNamespace(api, namespace)
-  })
-  afterAll(async () => {
-    await k('delete', 'gsb', '--all')
-    for (const namespace of [games, other]) await removeNamespace(api, namespace)
-    api.close()
+    for (const namespace of [games, other]) await make(namespace)
   })
 
   async function host(systemNamespace: string) {

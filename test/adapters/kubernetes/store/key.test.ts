@@ -1,16 +1,16 @@
 /** The key of the fleet: restored while a host knows it, and missed by a host that does not. */
 import { createFleet } from 'gamekeeper'
 import { kubernetesBackend } from 'gamekeeper/kubernetes'
-import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from 'vitest'
+import { describe, expect, it, onTestFinished, vi } from 'vitest'
 import { openKubernetesStore } from '../../../../adapters/kubernetes/store/store.js'
 import { systemClock } from '../../../../src/contracts/clock.js'
 import type { Logger } from '../../../../src/contracts/logger.js'
 import { defaultApiGroup } from '../../../../src/rules/model/wire.js'
 import { minimalServer } from '../../../../src/testing/records.js'
 import { until } from '../../../e2e/until.js'
-import { clusterApi, kubectl, kubectlWith, makeNamespace, namespaceName, removeNamespace } from '../support/cluster.js'
-import { installDefinitions } from '../support/definitions.js'
+import { kubectl, kubectlWith } from '../support/cluster.js'
 import { describeOnCluster } from '../support/describe-on-cluster.js'
+import { ownNamespaces } from '../support/own-namespace.js'
 import { nextRange } from '../support/support.js'
 
 const name = 'gamekeeper-key'
@@ -18,18 +18,11 @@ const otherKey = Buffer.alloc(32, 9).toString('base64')
 
 describeOnCluster('the key of the fleet', () => {
   vi.setConfig({ testTimeout: 120_000 })
-  const api = clusterApi()
-  const namespaces: string[] = []
-  beforeAll(installDefinitions)
-  afterAll(async () => {
-    for (const namespace of namespaces) await removeNamespace(api, namespace)
-    api.close()
-  })
+  const { api, make } = ownNamespaces()
 
   /** A namespace with a host, and a server that it has recorded. `host` opens another one. */
   async function scene() {
-    const namespace = await makeNamespace(api, namespaceName())
-    namespaces.push(namespace)
+    const namespace = await make()
     const k = (...args: readonly string[]) => kubectl('-n', namespace, ...args)
     const host = async () => {
       const lines: string[] = []

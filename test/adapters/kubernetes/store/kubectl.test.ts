@@ -1,27 +1,20 @@
 import { randomUUID } from 'node:crypto'
-import { afterAll, beforeAll, expect, it, onTestFinished } from 'vitest'
+import { expect, it, onTestFinished } from 'vitest'
 import { defaultKubeConfig } from '../../../../adapters/kubernetes/client/kube-config.js'
 import type { FleetEvent } from '../../../../src/contracts/events.js'
 import { until } from '../../../e2e/until.js'
-import { clusterApi, kubectl, kubectlWith, makeNamespace, namespaceName, removeNamespace } from '../support/cluster.js'
+import { clusterApi, kubectl, kubectlWith } from '../support/cluster.js'
 import { countingProxy } from '../support/counting-proxy.js'
-import { installDefinitions } from '../support/definitions.js'
 import { describeOnCluster } from '../support/describe-on-cluster.js'
 import { buildManifest, openFleet, openStore, tableOf } from '../support/fleets.js'
+import { ownNamespaces } from '../support/own-namespace.js'
 
 describeOnCluster('a fleet managed with kubectl', () => {
-  const api = clusterApi()
-  const namespaces: string[] = []
-  beforeAll(installDefinitions)
-  afterAll(async () => {
-    for (const namespace of namespaces) await removeNamespace(api, namespace)
-    api.close()
-  })
+  const { api, make } = ownNamespaces()
 
   /** A fleet in its own namespace. */
   async function scene(options?: Parameters<typeof openFleet>[2]) {
-    const namespace = await makeNamespace(api, namespaceName())
-    namespaces.push(namespace)
+    const namespace = await make()
     const fleet = await openFleet(api, namespace, options)
     const k = (...args: readonly string[]) => kubectl('-n', namespace, ...args)
     const apply = (name: string, spec: Parameters<typeof buildManifest>[2]) =>
@@ -92,8 +85,7 @@ describeOnCluster('a fleet managed with kubectl', () => {
   })
 
   it('takes an edit from the watch, without requesting the build again', async () => {
-    const namespace = await makeNamespace(api, namespaceName())
-    namespaces.push(namespace)
+    const namespace = await make()
     const proxy = await countingProxy(defaultKubeConfig())
     onTestFinished(() => proxy.close())
     const counted = clusterApi(proxy.config)

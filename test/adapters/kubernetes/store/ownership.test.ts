@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { kubernetesBackend } from 'gamekeeper/kubernetes'
 import { memoryBackend } from 'gamekeeper/memory'
-import { afterAll, beforeAll, expect, it, onTestFinished, vi } from 'vitest'
+import { expect, it, onTestFinished, vi } from 'vitest'
 import { KubernetesApi } from '../../../../adapters/kubernetes/client/api.js'
 import { defaultKubeConfig } from '../../../../adapters/kubernetes/client/kube-config.js'
 import { systemClock } from '../../../../src/contracts/clock.js'
@@ -12,27 +12,20 @@ import type { FleetOptions } from '../../../../src/contracts/options.js'
 import { isObject } from '../../../../src/rules/validation/problem.js'
 import { minimalBuild, minimalServer } from '../../../../src/testing/records.js'
 import { until } from '../../../e2e/until.js'
-import { clusterApi, kubectl, kubectlWith, makeNamespace, namespaceName, removeNamespace } from '../support/cluster.js'
-import { installDefinitions } from '../support/definitions.js'
+import { kubectl, kubectlWith } from '../support/cluster.js'
 import { describeOnCluster } from '../support/describe-on-cluster.js'
 import { buildManifest, closeHost, openFleet, openStore, tableOf } from '../support/fleets.js'
+import { ownNamespaces } from '../support/own-namespace.js'
 import { nextRange, specOf } from '../support/support.js'
 
 const template = { spec: { containers: [{ name: 'game', image: 'arena:1' }] } }
 
 describeOnCluster('a fleet with records in custom resources', () => {
   vi.setConfig({ testTimeout: 120_000 })
-  const api = clusterApi()
-  const namespaces: string[] = []
-  beforeAll(installDefinitions)
-  afterAll(async () => {
-    for (const namespace of namespaces) await removeNamespace(api, namespace)
-    api.close()
-  })
+  const { api, make } = ownNamespaces()
 
   async function place() {
-    const namespace = await makeNamespace(api, namespaceName())
-    namespaces.push(namespace)
+    const namespace = await make()
     const k = (...args: readonly string[]) => kubectl('-n', namespace, ...args)
     return { namespace, k, serversNow: async () => tableOf(await k('get', 'gs')) }
   }

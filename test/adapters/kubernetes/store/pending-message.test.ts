@@ -1,28 +1,21 @@
 /** `kubectl describe gs` says why a server is still Pending. */
 import { memoryBackend } from 'gamekeeper/memory'
-import { afterAll, beforeAll, expect, it, vi } from 'vitest'
+import { beforeAll, expect, it, vi } from 'vitest'
 import { systemClock } from '../../../../src/contracts/clock.js'
 import { FleetError } from '../../../../src/contracts/errors.js'
 import { silentLogger } from '../../../../src/contracts/logger.js'
 import { until } from '../../../e2e/until.js'
-import { clusterApi, kubectl, kubectlWith, makeNamespace, namespaceName, removeNamespace } from '../support/cluster.js'
-import { installDefinitions } from '../support/definitions.js'
+import { kubectl, kubectlWith, namespaceName } from '../support/cluster.js'
 import { describeOnCluster } from '../support/describe-on-cluster.js'
 import { buildManifest, openFleet } from '../support/fleets.js'
+import { ownNamespaces } from '../support/own-namespace.js'
 
 describeOnCluster('a server that is Pending', () => {
   vi.setConfig({ testTimeout: 120_000 })
-  const api = clusterApi()
+  const { api, make } = ownNamespaces()
   const namespace = namespaceName()
   const k = (...args: readonly string[]) => kubectl('-n', namespace, ...args)
-  beforeAll(async () => {
-    await installDefinitions()
-    await makeNamespace(api, namespace)
-  })
-  afterAll(async () => {
-    await removeNamespace(api, namespace)
-    api.close()
-  })
+  beforeAll(() => make(namespace))
 
   it('shows the reason in its status, cut to a length, once while it stays the same, and not when it has started', async () => {
     const backend = memoryBackend({ clock: systemClock })

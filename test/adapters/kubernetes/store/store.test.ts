@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, test } from 'vitest'
+import { beforeAll, test } from 'vitest'
 import { fleetResources } from '../../../../adapters/kubernetes/store/objects/custom-resources.js'
 import { pathOf } from '../../../../adapters/kubernetes/client/kube-objects.js'
 import { openKubernetesStore } from '../../../../adapters/kubernetes/store/store.js'
@@ -6,20 +6,15 @@ import { systemClock } from '../../../../src/contracts/clock.js'
 import { silentLogger } from '../../../../src/contracts/logger.js'
 import { defaultApiGroup } from '../../../../src/rules/model/wire.js'
 import { storeConformance } from '../../../../src/testing/store-conformance.js'
-import { clusterApi, makeNamespace, namespaceName, removeNamespace } from '../support/cluster.js'
-import { installDefinitions } from '../support/definitions.js'
+import { namespaceName } from '../support/cluster.js'
 import { describeOnCluster } from '../support/describe-on-cluster.js'
+import { ownNamespaces } from '../support/own-namespace.js'
 
 describeOnCluster('the store of custom resources', () => {
-  const api = clusterApi()
+  const { api, make } = ownNamespaces()
   const namespaces = [namespaceName(), namespaceName()] as const
   beforeAll(async () => {
-    await installDefinitions()
-    for (const namespace of namespaces) await makeNamespace(api, namespace)
-  })
-  afterAll(async () => {
-    for (const namespace of namespaces) await removeNamespace(api, namespace)
-    api.close()
+    for (const namespace of namespaces) await make(namespace)
   })
 
   const open = () =>
