@@ -186,8 +186,8 @@ export class KubernetesBackend implements Backend {
   }
 
   #elect(run: () => () => Promise<void>): () => Promise<void> {
-    // A host that does not lead follows pods and nodes, too, so that it can lead at once. If they cannot be listed now, the next call tries
-    // again, and reports why.
+    // A host that does not lead follows pods and nodes, too, so that it can lead at once. Errors are ignored: the first call as leader opens
+    // the lifecycle again, and reports them.
     void this.#lifecycle.open().catch(() => {})
     const resign = run()
     this.#isElecting = true

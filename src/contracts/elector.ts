@@ -14,7 +14,7 @@ export interface ElectionListener {
   blocked?(cause: string | undefined): void
 }
 
-/** What the other hosts are to know about a host that leads. */
+/** What the leader makes known to the other hosts. */
 export interface Candidacy {
   /** `host:port` at which this host receives calls that other hosts forward. */
   readonly address?: string
@@ -28,8 +28,8 @@ export interface Elector {
   run(listener: ElectionListener, candidacy?: Candidacy): () => Promise<void>
   /**
    * Reports the address in the leader's candidacy until the returned function is called: once it is known, and whenever it changes.
-   * Undefined: no host leads, or the leader has no address. Goes on after this host has left the election. Absent if hosts cannot
-   * forward calls to the leader.
+   * Undefined means that no host leads, or that the leader has no address. Leaving the election does not end the reports. Omit this
+   * method if hosts cannot forward calls to the leader.
    */
   follow?(changed: (address: string | undefined) => void): () => void
 }

@@ -268,7 +268,7 @@ export class Candidate {
     this.#listener.elected()
   }
 
-  /** Whatever the present attempt still waits for comes too late. This host makes its next one as any other host. */
+  /** Gives up leadership, and aborts the attempt in progress: its result would come too late. The next attempt follows as on any host. */
   #expire(): void {
     this.#lose(undefined)
     this.#attempt.abort(new FleetError('unavailable', 'the Kubernetes API did not answer before the lease ended'))

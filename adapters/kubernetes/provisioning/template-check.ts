@@ -1,6 +1,6 @@
 /**
- * Has the API server check a build's template, without creating a pod: only it knows its fields. A misspelled one, such as `nodeSelectr`,
- * would otherwise be dropped without a word.
+ * Checks a build's template with a dry run, since only the API server knows the fields of its version. Without the check, it would
+ * silently drop a misspelled field such as `nodeSelectr`.
  */
 import { FleetError, messageOf } from '../../../src/contracts/errors.js'
 import type { Logger } from '../../../src/contracts/logger.js'
@@ -18,8 +18,8 @@ export interface TemplateCheckDependencies {
 }
 
 /**
- * Throws `invalid`, naming the fields, if pods have no such fields. Whatever else the API server has to say, it says when a pod is
- * created: quotas change, and a webhook may refuse dry runs.
+ * Throws `invalid`, naming the fields, if the template contains unknown fields. Other rejections are ignored here and reported when a pod
+ * is created: quotas change, and a webhook may refuse dry runs.
  */
 export async function checkTemplate(
   { api, logger }: TemplateCheckDependencies,

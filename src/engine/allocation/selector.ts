@@ -168,8 +168,8 @@ export class Selector {
   }
 
   /**
-   * True if another server could be started for a further caller, or one that is starting already is nobody's. False while its servers
-   * are late: further ones would probably be, too.
+   * True if the build can serve one more waiting caller: with a server that is starting and that no caller waits for yet, or with another
+   * one that it may start. False while its servers are late, since further ones would probably be late, too.
    */
   #canGrow(build: BuildEntry, current: Home | undefined): boolean {
     const { backoff, buckets, record } = build

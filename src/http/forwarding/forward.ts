@@ -1,6 +1,6 @@
 /**
- * Has the leader carry out what this host cannot. The caller has been authorized here, and the leader learns who it is. While nobody leads,
- * or the leader cannot be reached, the request is held for a limited time.
+ * Forwards requests to the leader. This host authorizes the caller and passes its identity on. While the fleet has no leader, or the
+ * leader cannot be reached, a request is held for a limited time.
  */
 import { systemClock } from '../../contracts/clock.js'
 import { FleetError, messageOf } from '../../contracts/errors.js'

@@ -31,7 +31,7 @@ export function readCaller(exchange: Exchange): Caller {
   try {
     caller = JSON.parse(Buffer.from(text, 'base64url').toString())
   } catch {
-    caller = undefined
+    caller = undefined // Only hosts of the fleet can connect; a version with another header forwards as anonymous.
   }
   if (!isObject(caller)) return { kind: 'anonymous' }
   const { name, address } = caller

@@ -64,9 +64,9 @@ export interface ServeOptions extends CorsOptions {
    */
   readonly health?: PortOptions
   /**
-   * The listener for calls that the fleet's other hosts forward. It admits nobody else: both sides prove that they have the fleet's
-   * shared key, and the connection is encrypted. Needs the option `forwarding` of `createFleet`, which says at which address the other
-   * hosts reach it. Default: no such listener.
+   * The listener for calls that the fleet's other hosts forward. Connections are encrypted, and only hosts that have the fleet's shared
+   * key can connect. Requires the option `forwarding` of `createFleet`, which contains the listener's address as seen by the other
+   * hosts. Default: no such listener.
    */
   readonly forwarding?: PortOptions
   /** Called before every operation, but not on the health listener. Default: allows every caller. */

@@ -167,7 +167,7 @@ export class FleetKey {
   /** The Secret contains another key than this host knows, or none. */
   async #settleDifference(own: Buffer, secret: KubeObject | undefined, found: Buffer | undefined): Promise<void> {
     const isLeading = this.#deps.isLeading()
-    // The old key still reads tokens that nobody has replaced yet. To restore it would undo what the operator has said.
+    // Tokens that have not been sealed again yet still need the old key, but the operator has declared it lost: do not restore it.
     if (!isLeading && found && secret && this.#secret.replacesLost(secret, found)) return this.#adopt(found, secret)
     const { tokens, servers } = isLeading ? readable : await this.#secret.readability(own, this.#closing.signal)
     if (tokens === 'readable' || (tokens === 'none' && !found)) return this.#restore(own, secret)
