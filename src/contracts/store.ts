@@ -69,8 +69,8 @@ export interface StoreDisplay {
    * status.
    */
   build(ref: Ref, status: GameServerBuild['status']): void
-  /** Displays why a server is still Pending. The server's next record replaces it. */
-  server?(ref: Ref, message: string): void
+  /** Displays why a server is still Pending, until it no longer is. Undefined: no reason is known any more. */
+  server?(ref: Ref, message: string | undefined): void
   event(event: FleetEvent): void
 }
 

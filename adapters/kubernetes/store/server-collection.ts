@@ -17,6 +17,8 @@ interface CachedServer {
   readonly uid: string | undefined
   readonly owner: OwnerReference | undefined
   readonly sessionID: string | undefined
+  /** Why it is Pending, as its status says. */
+  readonly message: string | undefined
   readonly revision: number
 }
 
@@ -24,6 +26,8 @@ export class ServerCollection extends CustomCollection<Server> {
   readonly #resources: FleetResources
   readonly #cached = new Map<string, CachedServer>()
   readonly #specs: SpecRepair
+  /** Why servers are still Pending. A write of a record replaces the whole status, so it includes this. */
+  readonly #messages = new Map<string, string>()
 
   constructor(
     deps: CustomObjectsDependencies,
@@ -61,18 +65,38 @@ export class ServerCollection extends CustomCollection<Server> {
     // Only allocations get priority, because players are waiting for them.
     const { session } = record
     const priority = session !== undefined && this.#cached.get(keyOf(record))?.sessionID !== session.id
-    return this.putStatus(record, basedOn, serverStatus(record, basedOn), { ...options, priority })
+    if (record.state !== 'Pending') this.#messages.delete(keyOf(record))
+    const message = this.#messages.get(keyOf(record))
+    const status = { ...serverStatus(record, basedOn), ...(message !== undefined && { message }) }
+    return this.putStatus(record, basedOn, status, { ...options, priority })
+  }
+
+  /** Sets why a server is still Pending. Returns false if its status says so already. */
+  setMessage(ref: Ref, message: string | undefined): boolean {
+    const key = keyOf(ref)
+    if (message === undefined) this.#messages.delete(key)
+    else this.#messages.set(key, message)
+    return this.#cached.get(key)?.message !== message
   }
 
   /**
-   * Shows in `kubectl describe` why the server is still Pending. The watch reports the new revision. Rejects with `conflict` if the server
-   * is written meanwhile.
+   * Shows in `kubectl describe` why the server is still Pending, or no longer. The watch reports the new revision. Rejects with `conflict`
+   * if the server is written meanwhile.
    */
-  async writeMessage(ref: Ref, message: string): Promise<void> {
+  async writeMessage(ref: Ref): Promise<void> {
+    const key = keyOf(ref)
     const object = await this.objects.get(ref, undefined)
-    const status = fieldsAt(object, 'status')
-    if (status['state'] !== 'Pending' || status['message'] === message) return
-    await this.objects.putStatus(ref, revisionOf(object), { ...status, message })
+    const { message: shown, ...status } = fieldsAt(object, 'status')
+    const message = this.#messages.get(key)
+    if (!isPending(object) || shown === message) return
+    await this.objects.putStatus(ref, revisionOf(object), { ...status, state: 'Pending', message })
+    const cached = this.#cached.get(key)
+    if (cached) this.#cached.set(key, { ...cached, message })
+  }
+
+  /** Call when this host no longer says why servers are Pending. */
+  forgetMessages(): void {
+    this.#messages.clear()
   }
 
   override versioned(object: KubeObject): Versioned<Server> | undefined {
@@ -94,6 +118,7 @@ export class ServerCollection extends CustomCollection<Server> {
     // A new server with that name already exists.
     if (cached && last && cached.revision > Number(revisionOf(last))) return
     this.#cached.delete(keyOf(ref))
+    this.#messages.delete(keyOf(ref))
     this.#specs.forget(keyOf(ref))
   }
 
@@ -105,6 +130,13 @@ export class ServerCollection extends CustomCollection<Server> {
     const isSame = cached?.owner?.uid === object.metadata.uid
     const owner = isSame ? cached?.owner : ownerReferenceTo(this.#resources.servers, object)
     const uid = textAt(fieldsAt(object, 'spec'), 'uid')
-    this.#cached.set(key, { uid, owner, sessionID: textAt(fieldsAt(object, 'status'), 'sessionID'), revision })
+    const status = fieldsAt(object, 'status')
+    const message = isPending(object) ? textAt(status, 'message') : undefined
+    this.#cached.set(key, { uid, owner, sessionID: textAt(status, 'sessionID'), message, revision })
   }
+}
+
+/** A new object has no status yet. */
+function isPending(object: KubeObject): boolean {
+  return (textAt(fieldsAt(object, 'status'), 'state') ?? 'Pending') === 'Pending'
 }

@@ -84,7 +84,7 @@ export class KubernetesStore implements Store {
     const ownerOfServer = (ref: Ref) => this.ownerOfServer(ref)
     this.display = new ClusterDisplay({
       ...{ api, clock, logger, builds: this.builds, resources, ownerOfServer },
-      writeMessage: (ref, message) => this.servers.writeMessage(ref, message),
+      messages: this.servers,
     })
     this.#key = new FleetKey({
       ...{ api, clock, logger, group, namespace: systemNamespace, isLeading },
@@ -126,7 +126,10 @@ export class KubernetesStore implements Store {
       this.#follower.follow(this.builds, this.#resources.builds, listener.builds),
       this.#follower.follow(this.servers, this.#resources.servers, listener.servers),
     ]
-    const stop = () => stops.forEach((end) => end())
+    const stop = () => {
+      stops.forEach((end) => end())
+      this.servers.forgetMessages()
+    }
     const { signal } = this.#closing
     signal.addEventListener('abort', stop, { once: true })
     return () => {

@@ -9,6 +9,7 @@ import { afterFailure, type Backoff, noBackoff } from '../../rules/lifecycle/bac
 import { cutMessage } from '../../rules/model/sizes.js'
 import { backoffLimits, buildEvent, type EngineContext } from '../context.js'
 import { type Conditions, hasCondition } from '../reporting/conditions.js'
+import { setPendingReason } from '../reporting/pending-reason.js'
 import type { BuildEntry, ServerEntry } from '../state/entries.js'
 import { serversOf } from '../state/queries.js'
 
@@ -64,7 +65,7 @@ export class Preparation {
     const { outcome, progress } = attempt
     if (outcome === undefined || outcome === 'stale') {
       attempt.waiting.add(entry)
-      if (progress !== undefined) entry.pendingReason = progress
+      if (progress !== undefined) setPendingReason(this.#ctx, entry, progress)
       return recheckMs
     }
     attempt.waiting.delete(entry)
@@ -98,9 +99,18 @@ export class Preparation {
     const { templateHash } = build
     const attempt: Attempt = { templateHash, aborter: new AbortController(), waiting: new Set(), failed: new WeakSet() }
     this.#attempts.set(build, attempt)
-    if (before && before.templateHash !== templateHash) supersede(build, before)
+    if (before && before.templateHash !== templateHash) this.#supersede(build, before)
     void this.#run(build, attempt, before?.templateHash === templateHash ? before.outcome : undefined)
     return attempt
+  }
+
+  /** Aborts the attempt for an earlier template. Its outcome no longer matters, so no server waits for it or reports it. */
+  #supersede(build: BuildEntry, before: Attempt): void {
+    before.aborter.abort()
+    for (const entry of waitingServers(build)) {
+      entry.retry = noBackoff
+      setPendingReason(this.#ctx, entry, undefined)
+    }
   }
 
   /** Runs an attempt. Never rejects. If the attempt has been superseded, reports nothing. */
@@ -140,7 +150,7 @@ export class Preparation {
         const message = cutMessage(text)
         attempt.progress = message
         this.#report(build, 'working', `build ${build.record.name}: ${message}`)
-        for (const entry of waitingServers(build)) entry.pendingReason = message
+        for (const entry of waitingServers(build)) setPendingReason(this.#ctx, entry, message)
       },
     }
   }
@@ -172,15 +182,6 @@ export class Preparation {
       // Only logged, because the first server that starts also clears the condition.
       this.#ctx.logger.debug({ build: build.record.name, err: error }, 'CreateBlocked condition not cleared yet')
     }
-  }
-}
-
-/** Aborts the attempt for an earlier template. Its outcome no longer matters, so no server waits for it or reports it. */
-function supersede(build: BuildEntry, before: Attempt): void {
-  before.aborter.abort()
-  for (const entry of waitingServers(build)) {
-    entry.retry = noBackoff
-    entry.pendingReason = undefined
   }
 }
 

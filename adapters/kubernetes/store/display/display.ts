@@ -15,7 +15,7 @@ import type { FleetResources } from '../objects/custom-resources.js'
 import { BackgroundWork } from './background-work.js'
 import { BuildCountsWriter } from './build-counts-writer.js'
 import { EventWriter } from './event-writer.js'
-import { ServerMessages } from './server-messages.js'
+import { type PendingMessages, ServerMessages } from './server-messages.js'
 import { type InvolvedObject, isRoutine, type KubeEvent, kubeEventOf, type ObjectLookup } from './kube-event.js'
 
 export interface ClusterDisplayDependencies {
@@ -25,8 +25,7 @@ export interface ClusterDisplayDependencies {
   readonly builds: BuildCollection
   readonly resources: FleetResources
   readonly ownerOfServer: (ref: Ref) => OwnerReference | undefined
-  /** Writes the message into the status of a server that is Pending. */
-  readonly writeMessage: (ref: Ref, message: string) => Promise<void>
+  readonly messages: PendingMessages
 }
 
 export class ClusterDisplay implements StoreDisplay {
@@ -37,12 +36,12 @@ export class ClusterDisplay implements StoreDisplay {
   readonly #objects: ObjectLookup
 
   constructor(deps: ClusterDisplayDependencies) {
-    const { api, clock, logger, builds, resources, ownerOfServer, writeMessage } = deps
+    const { api, clock, logger, builds, resources, ownerOfServer, messages } = deps
     const work = new BackgroundWork(logger)
     this.#work = work
     this.#counts = new BuildCountsWriter({ clock, logger, builds, work })
     this.#events = new EventWriter({ api, clock, work })
-    this.#messages = new ServerMessages({ api, work, write: writeMessage })
+    this.#messages = new ServerMessages({ api, work, messages })
     this.#objects = {
       build: (ref) => involvedObject(resources.builds, ref, builds.owner(ref)),
       server: (ref) => involvedObject(resources.servers, ref, ownerOfServer(ref)),
@@ -53,7 +52,7 @@ export class ClusterDisplay implements StoreDisplay {
     this.#counts.write(ref, status)
   }
 
-  server(ref: Ref, message: string): void {
+  server(ref: Ref, message: string | undefined): void {
     this.#messages.show(ref, message)
   }
 

@@ -1,9 +1,11 @@
 /** `kubectl describe gs` says why a server is still Pending. */
 import { memoryBackend } from 'gamekeeper/memory'
 import { beforeAll, expect, it, vi } from 'vitest'
+import type { BackendListener } from '../../../../src/contracts/backend.js'
 import { systemClock } from '../../../../src/contracts/clock.js'
 import { FleetError } from '../../../../src/contracts/errors.js'
 import { silentLogger } from '../../../../src/contracts/logger.js'
+import { defaultApiGroup } from '../../../../src/rules/model/wire.js'
 import { until } from '../../../e2e/until.js'
 import { kubectl, kubectlWith, namespaceName } from '../support/cluster.js'
 import { describeOnCluster } from '../support/describe-on-cluster.js'
@@ -41,5 +43,44 @@ describeOnCluster('a server that is Pending', () => {
     refusal = undefined
     await until('it has started', async () => (await k('get', 'gs')).includes('StandingBy'))
     expect(await message()).toBe('')
+  })
+
+  it('shows its reason after its record was written, and none once the reason has ended, whoever wrote it', async () => {
+    const backend = memoryBackend({
+      clock: systemClock,
+      script: () => ({ startsAfterMs: Infinity, pendingReason: 'no node has room' }),
+    })
+    const listeners: BackendListener[] = []
+    const watch = backend.watch.bind(backend)
+    backend.watch = (listener) => (listeners.push(listener), watch(listener))
+    const fleet = await openFleet(api, namespace, { backend, logger: silentLogger })
+    await kubectlWith(buildManifest(namespace, 'castle', { standingBy: 1, max: 1 }), 'apply', '-f', '-')
+    const shown = (field: string) =>
+      k('get', 'gs', '-l', `${defaultApiGroup}/build=castle`, '-o', `jsonpath={.items[*].status.${field}}`)
+    await until('it is shown', async () => (await shown('message')) === 'no node has room')
+    const [server] = (await fleet.servers.list()).filter(({ metadata }) => metadata.name.startsWith('castle'))
+    const { name = '' } = server?.metadata ?? {}
+    await fleet.servers.update({ namespace, name }, { labels: { map: 'dust' } })
+    await until('the label is in the record', async () => (await shown('labels.map')) === 'dust')
+    expect(await shown('message')).toBe('no node has room')
+    const noReason = async () => {
+      const found = (await backend.list()).find(({ ref }) => ref.name === name)
+      if (!found) return
+      const { reason: _, ...instance } = found
+      for (const listener of listeners) listener.changed(instance)
+    }
+    await noReason()
+    await until('nothing is shown', async () => (await shown('message')) === '')
+    expect([await shown('state'), await shown('labels.map')]).toEqual(['Pending', 'dust'])
+    // As an earlier leader has left it.
+    await api.request({
+      ...{ what: 'patch the status', method: 'PATCH', contentType: 'application/merge-patch+json' },
+      path: `/apis/${defaultApiGroup}/v1alpha1/namespaces/${namespace}/gameservers/${name}/status`,
+      body: { status: { message: 'no node had room' } },
+    })
+    await until('the old one is seen and removed', async () => {
+      await noReason()
+      return (await shown('message')) === ''
+    })
   })
 })
