@@ -85,7 +85,7 @@ export class ChangeHandlers {
     const { buildID } = before.spec
     if (buildID !== build.record.spec.buildID) this.#deps.builds.buildIDChanged(build, buildID)
     if (isDraining(before) && !build.draining) this.#deps.drainer.checkProgress()
-    if (mayGrowOtherwise(build, before)) this.#deps.waitQueue.reconsider(buildID, build.record.spec.buildID)
+    if (mayGrowOtherwise(build, before)) this.#deps.waitQueue.reconsider(before.spec, build.record.spec)
     this.#deps.events.buildHealth(build, before)
     if (build.record.spec !== before.spec) this.#deps.events.metadataKeys(build.record, before.spec)
     this.#deps.conditions.reportChanges(build, before)
@@ -118,7 +118,7 @@ export class ChangeHandlers {
     }
     if (isLost(entry.record)) this.#serverLost(entry, ending)
     if (!wasBackingOff && build.backoff.until > clock.elapsed()) {
-      this.#deps.waitQueue.reconsider(build.record.spec.buildID)
+      this.#deps.waitQueue.reconsider(build.record.spec)
     }
     if (disappearedBeforeStandingBy(entry.record)) this.#deps.startFailures.startReport(entry, ending.message)
     this.#deps.events.serverTerminating(entry, ending)

@@ -1,4 +1,5 @@
 /** The recipes of docs/guides/choosing-a-server.md, and what holds for every allocation with selectors. */
+import { createHash } from 'node:crypto'
 import { describe, expect, it } from 'vitest'
 import type { AllocationRequest, Fleet } from 'gamekeeper'
 import { aBuild, failureOf, session, serversBy, type Stage, stage, statusOf, untilReady } from './stage.js'
@@ -71,6 +72,42 @@ describe('a recipe', () => {
     await drained
     await fleet.builds.delete('arena-canary')
     expect((await fleet.allocate(ask(2, { select }))).server.name).not.toMatch(/canary/)
+  })
+
+  it('canary by weight: the same session always asks for the same build first', async () => {
+    const s = stage()
+    const fleet = await s.open()
+    await withBuild(s, fleet, 'arena', 4, 8)
+    await withBuild(s, fleet, 'arena-canary', 4, 8)
+    const weightOf = (sessionID: string) => createHash('sha256').update(sessionID).digest().readUInt16BE(0) / 65_536
+    const [canary, stable] = [{ builds: ['arena-canary'] }, { builds: ['arena'] }]
+    const select = (sessionID: string) => (weightOf(sessionID) < 0.5 ? [canary, stable] : [stable, canary])
+    const sessions = [1, 2, 3, 4, 5].map((n) => session(n))
+    const first = await Promise.all(
+      sessions.map((sessionID) => fleet.allocate({ sessionID, select: select(sessionID) })),
+    )
+    const again = await Promise.all(
+      sessions.map((sessionID) => fleet.allocate({ sessionID, select: select(sessionID) })),
+    )
+    expect(again.map(({ server }) => server.name)).toEqual(first.map(({ server }) => server.name))
+    expect(first.filter(({ server }) => server.name.startsWith('arena-canary-'))).toHaveLength(
+      sessions.filter((sessionID) => weightOf(sessionID) < 0.5).length,
+    )
+  })
+
+  it('builds by label: takes a server of any build that has the labels', async () => {
+    const s = stage()
+    const fleet = await s.open()
+    await withBuild(s, fleet, 'arena-1', 1)
+    await withBuild(s, fleet, 'arena-2', 1)
+    await withBuild(s, fleet, 'duel', 1)
+    const arena = { game: 'arena' }
+    await fleet.builds.update('arena-1', { labels: { ...arena, track: 'stable' } })
+    await fleet.builds.update('arena-2', { labels: { ...arena, track: 'canary' } })
+    const select = [{ buildLabels: { ...arena, track: 'canary' } }, { buildLabels: arena }]
+    expect((await fleet.allocate(ask(1, { select }))).server.name).toMatch(/^arena-2-/)
+    expect((await fleet.allocate(ask(2, { select }))).server.name).toMatch(/^arena-1-/)
+    expect(await failureOf(fleet.allocate(ask(3, { select })))).toMatchObject({ code: 'max-reached' })
   })
 
   it('map affinity: prefers a server that has the map loaded, and else loads it', async () => {

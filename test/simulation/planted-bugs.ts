@@ -543,8 +543,8 @@ const selection: readonly PlantedBug[] = [
     name: 'an allocation stores its session without what it changes',
     standsFor: 'more callers share a server than it has room for',
     file: 'src/engine/persistence/server-writer.ts',
-    from: "selection && record.state === 'StandingBy' ? withChange(record, selection, isOfBuild) : record",
-    to: 'selection && build === undefined ? withChange(record, selection, isOfBuild) : record',
+    from: "selection && record.state === 'StandingBy' ? withChange(record, selection, named) : record",
+    to: 'selection && build === undefined ? withChange(record, selection, named) : record',
   },
 ]
 

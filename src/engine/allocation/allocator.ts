@@ -75,7 +75,12 @@ export class Allocator {
     if (held?.record.session) return Promise.resolve(this.#answerKnown(held, request))
     const first = this.#calls.get(key)
     if (first) return this.#join(first, request, options)
-    const call = newCall(request, ++this.#lastTicket, options.confirmMs !== undefined)
+    const call = newCall(
+      request,
+      this.#selectionOf(request, options),
+      ++this.#lastTicket,
+      options.confirmMs !== undefined,
+    )
     this.#calls.set(key, call)
     return (call.result = this.#run(key, held, call, request, options))
   }
@@ -86,7 +91,7 @@ export class Allocator {
    */
   async #join(first: CallInProgress, request: AllocationRequest, options: AllocateOptions): Promise<Allocation> {
     const { clock, inventory } = this.#ctx
-    const selection = selectionOf(request, options.confirmMs !== undefined)
+    const selection = this.#selectionOf(request, options)
     const isSame = targetOf(first.request) === targetOf(request)
     const since = clock.elapsed()
     const leftMs = () => Math.max(0, options.waitMs - (clock.elapsed() - since))
@@ -178,6 +183,12 @@ export class Allocator {
     const build = this.#ctx.inventory.buildByID(buildID)
     if (!build) throw noBuildError(this.#ctx.inventory.builds.values(), buildID)
     return build
+  }
+
+  #selectionOf(request: AllocationRequest, { confirmMs }: AllocateOptions): Selection | undefined {
+    const { buildID } = request
+    const build = buildID === undefined ? undefined : this.#ctx.inventory.buildByID(buildID)
+    return selectionOf(request, confirmMs !== undefined, build?.record.spec.order)
   }
 
   #homeOf(request: AllocationRequest, selection: Selection | undefined): Home {

@@ -3,7 +3,7 @@ import type { Clock } from '../../contracts/clock.js'
 import { FleetError } from '../../contracts/errors.js'
 import type { Allocation } from '../../contracts/sessions.js'
 import type { AllocationRequest, Session } from '../../rules/model/resources.js'
-import { type Selection, selectionOf } from '../../rules/planning/selection.js'
+import type { Selection } from '../../rules/planning/selection.js'
 
 export interface AllocateOptions {
   /** How long to wait for a server. */
@@ -30,8 +30,12 @@ export interface CallInProgress {
 
 const pendingForever = new Promise<never>(() => {})
 
-export function newCall(request: AllocationRequest, ticket: number, confirms: boolean): CallInProgress {
-  const selection = selectionOf(request, confirms)
+export function newCall(
+  request: AllocationRequest,
+  selection: Selection | undefined,
+  ticket: number,
+  confirms: boolean,
+): CallInProgress {
   return { request, selection, ticket, confirms, hadServer: false, timedOutJoins: undefined, result: pendingForever }
 }
 

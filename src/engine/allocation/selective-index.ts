@@ -1,4 +1,7 @@
-/** Indexes waiting callers that select servers by the buildIDs that they name, each in the order of arrival. */
+/** Indexes waiting callers that select servers by the buildIDs or labels by which they name builds, each in the order of arrival. */
+import type { ServerSelector } from '../../rules/model/allocation.js'
+import type { BuildSpec } from '../../rules/model/resources.js'
+import { labelKeys } from '../state/named-builds.js'
 import { type Link, LinkedSet, unlinked } from '../state/linked-set.js'
 
 interface Place<T> {
@@ -8,45 +11,77 @@ interface Place<T> {
 }
 
 export class SelectiveIndex<T extends { readonly ticket: number }> {
-  readonly #byID = new Map<string, LinkedSet<Place<T>>>()
+  readonly #byKey = new Map<string, LinkedSet<Place<T>>>()
   readonly #places = new Map<T, ReadonlyMap<string, Place<T>>>()
 
   get size(): number {
     return this.#places.size
   }
 
-  add(waiter: T, buildIDs: Iterable<string>): void {
+  /** `keys`: those of its selectors. */
+  add(waiter: T, keys: Iterable<string>): void {
     const places = new Map<string, Place<T>>()
     this.#places.set(waiter, places)
-    for (const id of buildIDs) {
-      if (places.has(id)) continue
+    for (const key of keys) {
+      if (places.has(key)) continue
       const place: Place<T> = { link: unlinked(), ticket: waiter.ticket, waiter }
-      const waiters = this.#byID.get(id) ?? new LinkedSet<Place<T>>(({ link }) => link)
+      const waiters = this.#byKey.get(key) ?? new LinkedSet<Place<T>>(({ link }) => link)
       insertByTicket(waiters, place)
-      this.#byID.set(id, waiters)
-      places.set(id, place)
+      this.#byKey.set(key, waiters)
+      places.set(key, place)
     }
   }
 
   delete(waiter: T): void {
-    for (const [id, place] of this.#places.get(waiter) ?? []) {
-      const waiters = this.#byID.get(id)
-      if (waiters?.delete(place) && waiters.size === 0) this.#byID.delete(id)
+    for (const [key, place] of this.#places.get(waiter) ?? []) {
+      const waiters = this.#byKey.get(key)
+      if (waiters?.delete(place) && waiters.size === 0) this.#byKey.delete(key)
     }
     this.#places.delete(waiter)
   }
 
-  /** The callers that name this buildID, in the order of arrival. During the iteration, the current one may be deleted. */
-  *naming(buildID: string): Generator<T> {
-    for (const { waiter } of this.#byID.get(buildID) ?? []) yield waiter
+  /**
+   * The callers that may name a build with any of these specs, in the order of arrival: some name it by one of its labels only and want
+   * others as well. Does not look at more of them than the iteration does.
+   */
+  *naming(...specs: readonly BuildSpec[]): Generator<T> {
+    const keys = new Set(specs.flatMap(buildKeys))
+    const queues = [...keys].flatMap((key) => this.#byKey.get(key) ?? [])
+    if (queues.length === 1) {
+      for (const { waiter } of queues[0] ?? []) yield waiter
+      return
+    }
+    yield* merged(queues)
   }
+}
 
-  /** The callers that name any of these buildIDs, in the order of arrival. */
-  namingAny(buildIDs: readonly string[]): readonly T[] {
-    const found = new Set<T>()
-    for (const id of buildIDs) for (const waiter of this.naming(id)) found.add(waiter)
-    const all = [...found]
-    return buildIDs.length > 1 ? all.sort((a, b) => a.ticket - b.ticket) : all
+/** The keys under which a waiting caller is found by a build that this selector may name. */
+export function selectorKeys({ builds, buildLabels }: ServerSelector): readonly string[] {
+  return builds ? builds.map(idKey) : labelKeys(buildLabels).slice(0, 1).map(labelKey)
+}
+
+function buildKeys({ buildID, labels }: BuildSpec): readonly string[] {
+  return [idKey(buildID), ...labelKeys(labels).map(labelKey)]
+}
+
+function idKey(buildID: string): string {
+  return `id ${buildID}`
+}
+
+function labelKey(label: string): string {
+  return `label ${label}`
+}
+
+/** Each waiter once. The places in the queues may be deleted during the iteration, up to the current waiter. */
+function* merged<T>(queues: readonly LinkedSet<Place<T>>[]): Generator<T> {
+  const heads = queues.map((queue) => queue.first)
+  for (;;) {
+    let next: Place<T> | undefined
+    for (const head of heads) if (head && (!next || head.ticket < next.ticket)) next = head
+    if (!next) return
+    // Before the caller may delete it.
+    for (const [i, head] of heads.entries()) if (head?.waiter === next.waiter) heads[i] = head.link.after
+    yield next.waiter
   }
 }
 

@@ -3,10 +3,9 @@ import { FleetError } from '../../contracts/errors.js'
 import type { ServerSelector } from '../../rules/model/allocation.js'
 import { noData, type ServerData } from '../../rules/model/server-data.js'
 import { type Candidate, compareCandidates, isByMachine } from '../../rules/planning/order.js'
-import { counterOrListMissing, fits, misfitOf, type Selection } from '../../rules/planning/selection.js'
+import { counterOrListMissing, fits, misfitOf, namesBuild, type Selection } from '../../rules/planning/selection.js'
 import { clamped } from '../../rules/planning/scaling.js'
 import { buildHealth } from '../../rules/model/status.js'
-import { shown } from '../../rules/validation/problem.js'
 import type { EngineContext } from '../context.js'
 import { hasCondition } from '../reporting/conditions.js'
 import { type AllocatableBucket, DataGroups, type GroupedServers } from '../state/data-groups.js'
@@ -15,6 +14,8 @@ import type { LinkedSet } from '../state/linked-set.js'
 import { type MachineLoads, machineOf } from '../state/machine-loads.js'
 import { standingByIn, startingIn } from '../state/queries.js'
 import { noServerError } from './allocation-errors.js'
+import { noSelectedBuildError, selectedBuilds } from './selected-builds.js'
+import { selectorKeys } from './selective-index.js'
 import type { Home, SelectiveCaller } from './wait-queue.js'
 
 const heard = ['ready', 'outdatedReady'] as const
@@ -58,7 +59,7 @@ export class Selector {
       }
     }
     if (full) return { build: full, isDemand: true, isFull: true }
-    if (!first) throw this.#noBuildError(selectors)
+    if (!first) throw noSelectedBuildError(this.#ctx.inventory, selectors)
     this.#refuseUnknownNames(selectors, change)
     return { build: first, isDemand: false }
   }
@@ -95,13 +96,13 @@ export class Selector {
   /** True if a server that has become ready fits. */
   accepts({ selectors, change }: Selection, { build, record }: ServerEntry): boolean {
     if (build.draining) return false
-    const isOfBuild = (buildID: string) => this.#ctx.inventory.buildByID(buildID) === build
-    return selectors.some((selector) => selector.builds.some(isOfBuild) && fits(record.data, selector, change))
+    const named = this.#ctx.inventory.nameable(build)
+    return selectors.some((selector) => namesBuild(selector, named) && fits(record.data, selector, change))
   }
 
   callerOf(selection: Selection): SelectiveCaller {
     return {
-      buildIDs: selection.selectors.flatMap(({ builds }) => builds),
+      buildKeys: selection.selectors.flatMap(selectorKeys),
       accepts: (entry) => this.accepts(selection, entry),
       reconsider: (current) => this.pick(selection, true) ?? this.home(selection, current),
     }
@@ -137,11 +138,12 @@ export class Selector {
 
   #pickFrom(
     selector: ServerSelector,
-    { change, order }: Selection,
+    { change, order: ownOrder }: Selection,
     buckets: readonly AllocatableBucket[],
   ): ServerEntry | undefined {
     const shared = withoutAnnotations(change)
     const builds = this.#buildsOf(selector)
+    const order = ownOrder ?? builds[0]?.record.spec.order
     const machineLoads = isByMachine(order) ? this.#ctx.inventory.machineLoads : undefined
     for (const build of builds) {
       build.groups ??= new DataGroups(build)
@@ -196,21 +198,8 @@ export class Selector {
     if (problem !== undefined) throw new FleetError('invalid', `no server can fit: ${problem}`)
   }
 
-  #noBuildError(selectors: readonly ServerSelector[]): FleetError {
-    const [build] = selectors.flatMap((selector) => this.#buildsOf(selector))
-    if (build) return new FleetError('draining', `build ${build.record.name} is draining and allocates no servers`)
-    const ids = [...new Set(selectors.flatMap(({ builds }) => builds))]
-    return new FleetError('not-found', `no build has the buildID ${ids.map((id) => shown(id)).join(' or ')}`)
-  }
-
-  /** The builds that the selector names and that exist, each once. */
-  #buildsOf({ builds }: ServerSelector): readonly BuildEntry[] {
-    const found: BuildEntry[] = []
-    for (const id of builds) {
-      const build = this.#ctx.inventory.buildByID(id)
-      if (build && !found.includes(build)) found.push(build)
-    }
-    return found
+  #buildsOf(selector: ServerSelector): readonly BuildEntry[] {
+    return selectedBuilds(this.#ctx.inventory, selector)
   }
 }
 

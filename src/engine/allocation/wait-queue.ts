@@ -4,6 +4,7 @@
  */
 import type { Clock } from '../../contracts/clock.js'
 import { FleetError } from '../../contracts/errors.js'
+import type { BuildSpec } from '../../rules/model/resources.js'
 import type { BuildEntry, ServerEntry } from '../state/entries.js'
 import { type Link, LinkedSet, unlinked } from '../state/linked-set.js'
 import type { RetryGrace } from './retry-grace.js'
@@ -20,8 +21,8 @@ export interface Home {
 
 /** A caller whom servers of any build may fit, depending on their data. */
 export interface SelectiveCaller {
-  /** Those that its selectors name. */
-  readonly buildIDs: readonly string[]
+  /** The keys of its selectors in the index. */
+  readonly buildKeys: readonly string[]
   accepts(entry: ServerEntry): boolean
   /** Returns a ready server that fits, or where to wait. `current`: where it waits now. Throws if no server can be expected. */
   reconsider(current: Home): ServerEntry | Home
@@ -173,20 +174,20 @@ export class WaitQueue {
   /**
    * Call when a build has come, or what decides about its new servers has changed: its spec, or whether it is draining, Unhealthy,
    * Invalid, backing off or late. A caller who selects servers may be demand for another build now, or a server may have become
-   * available to it. `buildIDs`: those of the build, now and before.
+   * available to it. `specs`: those of the build, now and before.
    */
-  reconsider(...buildIDs: readonly string[]): void {
+  reconsider(...specs: readonly BuildSpec[]): void {
     if (this.#selective.size === 0) return
-    for (const waiter of this.#selective.namingAny(buildIDs)) this.#reconsider(waiter)
+    for (const waiter of [...this.#selective.naming(...specs)]) this.#reconsider(waiter)
   }
 
   /** Call when a server of the build is ending: a caller whose builds were all full may be demand for this one now. */
   roomFreed(build: BuildEntry): void {
     if (this.#full === 0) return
     const { buckets, record } = build
-    const { buildID, max } = record.spec
-    if (buckets.active.size + buckets.reserved.size + this.demand(build) >= max) return
-    for (const waiter of this.#selective.naming(buildID)) {
+    const { spec } = record
+    if (buckets.active.size + buckets.reserved.size + this.demand(build) >= spec.max) return
+    for (const waiter of this.#selective.naming(spec)) {
       if (waiter.home.isFull) this.#reconsider(waiter)
       if (!waiter.home.isFull && waiter.home.build === build) return
     }
@@ -218,7 +219,7 @@ export class WaitQueue {
   }
 
   #selectiveCallerOf(entry: ServerEntry): Waiter | undefined {
-    for (const waiter of this.#selective.naming(entry.build.record.spec.buildID)) {
+    for (const waiter of this.#selective.naming(entry.build.record.spec)) {
       if (waiter.selective?.accepts(entry)) return waiter
     }
     return undefined
@@ -246,7 +247,7 @@ export class WaitQueue {
     this.#joinQueue(waiter)
     this.#retryGrace.remove(waiter.session, waiter.home.build)
     this.#bySession.set(waiter.session, waiter)
-    if (waiter.selective) this.#selective.add(waiter, waiter.selective.buildIDs)
+    if (waiter.selective) this.#selective.add(waiter, waiter.selective.buildKeys)
   }
 
   #remove(waiter: Waiter): void {

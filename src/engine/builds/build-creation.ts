@@ -63,7 +63,7 @@ export class BuildCreation {
       // If the record has been adopted, that has reported them.
       if (entry !== found) this.#deps.events.metadataKeys(build)
       this.#ctx.enqueue(entry)
-      this.#deps.waitQueue.reconsider(spec.buildID)
+      this.#deps.waitQueue.reconsider(spec)
       return entry
     } finally {
       for (const key of claims) this.#claimed.delete(key)
@@ -82,7 +82,7 @@ export class BuildCreation {
     if (this.#ctx.stopped() || this.#ctx.inventory.builds.has(keyOf(record))) return false
     if (claimsOf(record, record.spec).some((key) => this.#claimed.has(key) && !ownClaims.includes(key))) return false
     this.#ctx.enqueue(this.#deps.loader.loadBuild(found))
-    this.#deps.waitQueue.reconsider(record.spec.buildID)
+    this.#deps.waitQueue.reconsider(record.spec)
     this.#deps.events.metadataKeys(record)
     return true
   }

@@ -90,7 +90,7 @@ export class LateStarts {
     build.lateMessage = `servers are ${reason}`.replaceAll(record.name, `${record.build}-…`)
     const isFirst = !hasLateServers(build)
     inventory.markLate(entry)
-    if (isFirst) this.#deps.waitQueue.reconsider(build.record.spec.buildID)
+    if (isFirst) this.#deps.waitQueue.reconsider(build.record.spec)
     this.#deps.events.serverLate(entry, reason)
     this.#ctx.enqueue(build)
   }

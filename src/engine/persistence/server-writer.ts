@@ -162,8 +162,8 @@ export class ServerWriter {
 
   /** Returns undefined if the server does not fit the request any more. */
   #allocated({ build, selection }: ServerEntry, record: Server, session: Session): Server | undefined {
-    const isOfBuild = (buildID: string) => this.#inventory.buildByID(buildID) === build
-    const changed = selection && record.state === 'StandingBy' ? withChange(record, selection, isOfBuild) : record
+    const named = this.#inventory.nameable(build)
+    const changed = selection && record.state === 'StandingBy' ? withChange(record, selection, named) : record
     return changed && transition(changed, { type: 'allocated', session }, this.#clock.now())
   }
 

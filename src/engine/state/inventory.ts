@@ -6,12 +6,13 @@ import { gamePortsOf } from '../../rules/game/game-ports.js'
 import { initialData } from '../../rules/lifecycle/server-data.js'
 import { type Build, draftOf, keyOf, type Ref, type Server, type Session } from '../../rules/model/resources.js'
 import { sessionKey } from '../../rules/model/session-ids.js'
-import type { Selection } from '../../rules/planning/selection.js'
+import type { NameableBuild, Selection } from '../../rules/planning/selection.js'
 import { templateHash } from '../../rules/planning/template-hash.js'
 import { repairedData } from '../../rules/validation/server-data.js'
 import { newBuild, newServer } from './create-entries.js'
 import type { Bucket, BuildEntry, ServerEntry } from './entries.js'
 import { MachineLoads } from './machine-loads.js'
+import { NamedBuilds } from './named-builds.js'
 import { PlayerIndex } from './player-index.js'
 import { bucketOf, isDraining, isEmpty, isReady, serversOf } from './queries.js'
 
@@ -28,7 +29,7 @@ export class Inventory {
   readonly #listener: InventoryListener
   readonly #builds = new Map<string, BuildEntry>()
   readonly #everyBuild = new Set<BuildEntry>()
-  readonly #buildsByID = new Map<string, BuildEntry>()
+  readonly #named = new NamedBuilds()
   readonly #servers = new Map<string, ServerEntry>()
   readonly #serversBySession = new Map<string, ServerEntry>()
   readonly #serversByHostId = new Map<string, ServerEntry>()
@@ -46,7 +47,17 @@ export class Inventory {
   }
 
   buildByID(buildID: string): BuildEntry | undefined {
-    return this.#buildsByID.get(buildID)
+    return this.#named.byID(buildID)
+  }
+
+  /** The builds whose specs have these labels, of which there is at least one, oldest first. */
+  buildsWithLabels(labels: Readonly<Record<string, string>>): readonly BuildEntry[] {
+    return this.#named.withLabels(labels)
+  }
+
+  /** The build, as a selector may name it. */
+  nameable(build: BuildEntry): NameableBuild {
+    return { hasID: (id) => this.#named.byID(id) === build, spec: build.record.spec }
   }
 
   serverBySession(sessionID: string): ServerEntry | undefined {
@@ -80,7 +91,7 @@ export class Inventory {
     const build = newBuild(record, revision)
     this.#everyBuild.add(build)
     this.#builds.set(keyOf(record), build)
-    this.#claimID(build)
+    this.#named.add(build)
     return build
   }
 
@@ -97,10 +108,7 @@ export class Inventory {
     build.revision = revision
     build.draining = isDraining(record)
     if (before === record.spec) return
-    if (before.buildID !== record.spec.buildID) {
-      if (this.#buildsByID.get(before.buildID) === build) this.#reassignID(before.buildID)
-      this.#claimID(build)
-    }
+    this.#named.changed(build, before)
     build.templateHash = templateHash(record.spec)
     build.formerData = build.initialData
     build.initialData = initialData(record.spec)
@@ -113,8 +121,7 @@ export class Inventory {
     build.deleted = true
     const key = keyOf(build.record)
     if (this.#builds.get(key) === build) this.#builds.delete(key)
-    const { buildID } = build.record.spec
-    if (this.#buildsByID.get(buildID) === build) this.#reassignID(buildID)
+    this.#named.delete(build)
     if (isEmpty(build)) this.#everyBuild.delete(build)
   }
 
@@ -246,20 +253,6 @@ export class Inventory {
     if (!session) return
     const key = sessionKey(session.id)
     if (this.#serversBySession.get(key) === entry) this.#serversBySession.delete(key)
-  }
-
-  /**
-   * Claims the build's buildID. External edits can give two builds the same buildID; the first one to claim it keeps it
-   * until its buildID changes.
-   */
-  #claimID(build: BuildEntry): void {
-    const { buildID } = build.record.spec
-    if (!this.#buildsByID.has(buildID)) this.#buildsByID.set(buildID, build)
-  }
-
-  #reassignID(buildID: string): void {
-    this.#buildsByID.delete(buildID)
-    for (const build of this.#builds.values()) if (build.record.spec.buildID === buildID) this.#claimID(build)
   }
 }
 

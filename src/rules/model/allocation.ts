@@ -15,7 +15,10 @@ export interface AllocationRequest {
   readonly sessionCookie?: string
   /** Ids of the players expected to connect first. */
   readonly initialPlayers?: readonly string[]
-  /** Which of the servers that fit the same selector is taken. Default: `first-ready`. */
+  /**
+   * Which of the servers that fit the same selector is taken. Default: the order in the spec of the first build that the selector names,
+   * the oldest of those with `buildLabels`.
+   */
   readonly order?: AllocationOrder
   /** Labels to set on the server together with the session; null removes one. */
   readonly labels?: NonNullable<ServerDataUpdate['labels']>
@@ -51,10 +54,12 @@ export interface AllocationOrder {
   readonly counter?: string
 }
 
-/** A server fits if it is of one of the builds and meets all conditions. */
+/** A server fits if it is of one of the builds and meets all conditions. Names builds by `builds`, `buildLabels` or both. */
 export interface ServerSelector {
   /** BuildIDs. Those that no build has are passed over. */
-  readonly builds: readonly string[]
+  readonly builds?: readonly string[]
+  /** Labels that the build must have in its spec. Without `builds`, every build that has them is named. */
+  readonly buildLabels?: Readonly<Record<string, string>>
   /** Labels that the server must have. */
   readonly matchLabels?: Readonly<Record<string, string>>
   readonly matchExpressions?: readonly LabelExpression[]

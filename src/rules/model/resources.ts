@@ -2,6 +2,7 @@
  * The records of builds, servers and details, as the engine uses them and a store keeps them. Records are immutable: a
  * change creates a new record. Their public form is defined in `wire.ts`.
  */
+import type { AllocationOrder } from './allocation.js'
 export type { AllocationRequest } from './allocation.js'
 import type { Counter, ServerData, ValueList } from './server-data.js'
 
@@ -46,6 +47,10 @@ export interface BuildSpec {
   readonly counters?: Readonly<Record<string, Counter>>
   /** The lists of each server and what they begin with, by name. */
   readonly lists?: Readonly<Record<string, ValueList>>
+  /** Labels of the build, by which a selector may name it. Not those of its servers, which begin with the template's. */
+  readonly labels?: Readonly<Record<string, string>>
+  /** Which server an allocation that gives no order takes. Default: `first-ready`. */
+  readonly order?: AllocationOrder
 }
 
 /**

@@ -56,6 +56,10 @@ export const sizeLimits = Object.freeze({
   selectors: 8,
   /** Number of builds in a selector. */
   selectorBuilds: 16,
+  /** Number of labels of a build. */
+  buildLabels: 16,
+  /** Number of builds with the labels that a selector names. */
+  labelledBuilds: 100,
   /** Number of labels, of label expressions, of counters and of lists in a selector. */
   selectorConditions: 16,
   /** Number of values in a label expression. */

@@ -1,7 +1,7 @@
 /** Whether a server fits a request that selects servers by their data. Pure. */
 import type { AllocationOrder, AllocationRequest, LabelExpression, ServerSelector } from '../model/allocation.js'
 import { canonical } from '../model/canonical.js'
-import { draftOf, type Server } from '../model/resources.js'
+import { type BuildSpec, draftOf, type Server } from '../model/resources.js'
 import { noData, type ServerData, type ServerDataUpdate } from '../model/server-data.js'
 import { updatedData } from '../lifecycle/server-data.js'
 
@@ -11,20 +11,25 @@ export interface Selection {
   readonly selectors: readonly ServerSelector[]
   /** What to change together with the session. A server in which the change does not fit is not taken. */
   readonly change: ServerDataUpdate | undefined
-  /** Undefined: `first-ready`. */
+  /** Undefined: the order of the build, see `orderOf`. */
   readonly order: AllocationOrder | undefined
 }
 
 /**
- * Returns undefined for a request that only names a build. With `confirms`, that asks for the server whose game receives its session
- * first, unless the request names the order `first-ready`.
+ * Returns undefined for a request that only names a build, and takes the server that has been standing by for longest. With `confirms`,
+ * that asks for the server whose game receives its session first, unless the request names the order `first-ready`. `buildOrder`: the
+ * order in the spec of the build that the request names.
  */
-export function selectionOf(request: AllocationRequest, confirms = false): Selection | undefined {
-  const { buildID, select, labels, annotations, counters, lists } = request
-  const order = request.order?.by === 'first-ready' && !confirms ? undefined : request.order
+export function selectionOf(
+  request: AllocationRequest,
+  confirms = false,
+  buildOrder?: AllocationOrder,
+): Selection | undefined {
+  const { buildID, select, order, labels, annotations, counters, lists } = request
   const selectors = select ?? [{ builds: [buildID ?? ''] }]
   if ((labels ?? annotations ?? counters ?? lists) === undefined) {
-    return select || order ? { selectors, change: undefined, order } : undefined
+    const isOrdered = order ? order.by !== 'first-ready' || confirms : buildOrder && buildOrder.by !== 'first-ready'
+    return select || isOrdered ? { selectors, change: undefined, order } : undefined
   }
   const change = {
     ...(labels && { labels }),
@@ -39,6 +44,23 @@ export function selectionOf(request: AllocationRequest, confirms = false): Selec
 export function targetOf(request: AllocationRequest): string {
   const selection = selectionOf(request)
   return selection === undefined ? (request.buildID ?? '') : canonical(selection)
+}
+
+/** A build, as a selector may name it. */
+export interface NameableBuild {
+  /** True if it has this buildID, and no other build that had it before. */
+  hasID(buildID: string): boolean
+  readonly spec: Pick<BuildSpec, 'buildID' | 'labels'>
+}
+
+export function namesBuild({ builds, buildLabels }: ServerSelector, { hasID, spec }: NameableBuild): boolean {
+  const hasNamedID = builds ? builds.some(hasID) : hasID(spec.buildID)
+  return hasNamedID && hasLabels(spec, buildLabels)
+}
+
+export function hasLabels({ labels }: Pick<BuildSpec, 'labels'>, wanted: ServerSelector['buildLabels']): boolean {
+  for (const key in wanted) if (!labels || own(labels, key) !== wanted[key]) return false
+  return true
 }
 
 /** True if a server of the right build with these data meets the conditions of the selector, and the change fits. */
@@ -76,15 +98,11 @@ export function counterOrListMissing(
   return undefined
 }
 
-/** Returns the server with the change made, or undefined if it does not fit. `isOfBuild`: whether it is of a build with this buildID. */
-export function withChange(
-  server: Server,
-  { selectors, change }: Selection,
-  isOfBuild: (buildID: string) => boolean,
-): Server | undefined {
+/** Returns the server with the change made, or undefined if it does not fit. `build`: its own. */
+export function withChange(server: Server, { selectors, change }: Selection, build: NameableBuild): Server | undefined {
   const { data = noData } = server
   for (const selector of selectors) {
-    if (!selector.builds.some(isOfBuild) || unmet(data, selector) !== undefined) continue
+    if (!namesBuild(selector, build) || unmet(data, selector) !== undefined) continue
     if (change === undefined) return server
     const updated = updatedData(data, change)
     if (!updated.ok) return undefined

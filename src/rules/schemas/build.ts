@@ -4,7 +4,8 @@ import { sizeLimits } from '../model/sizes.js'
 import { apiVersion, buildName, count, kib, metadata, namespace, port, time } from './common.js'
 import { podTemplate } from './pod-template.js'
 import { runSpec } from './run.js'
-import { declaredCounters, declaredLists } from './server-data.js'
+import { allocationOrder } from './selection.js'
+import { declaredCounters, declaredLists, labels } from './server-data.js'
 import type { NumberSchema, ObjectSchema } from './schema.js'
 
 const seconds = {
@@ -127,6 +128,17 @@ export const buildSpec = {
     },
     counters: declaredCounters,
     lists: declaredLists,
+    labels: {
+      ...labels,
+      expected: 'an object of labels',
+      description: `Labels of the build, by which a selector may name it. At most ${sizeLimits.buildLabels}. A change starts no rolling update.`,
+      examples: [{ game: 'arena', track: 'canary' }],
+    },
+    order: {
+      ...allocationOrder,
+      description:
+        'Which server an allocation that gives no order takes. A counter must be one that the spec declares. Default: first-ready.',
+    },
   },
 } as const satisfies ObjectSchema
 

@@ -3,7 +3,7 @@ import { allocationOrders, labelOperators } from '../model/allocation.js'
 import { sizeLimits } from '../model/sizes.js'
 import { count } from './common.js'
 import type { ArraySchema, ObjectSchema } from './schema.js'
-import { dataKey, dataName, labelText, listValue } from './server-data.js'
+import { dataKey, dataName, labels, labelText, listValue } from './server-data.js'
 
 const labelExpression = {
   id: 'LabelExpression',
@@ -36,8 +36,8 @@ const serverSelector = {
   type: 'object',
   unknownFields: 'refuse',
   expected: 'a selector object',
-  description: 'A server fits if it is of one of the builds and meets all conditions.',
-  required: ['builds'],
+  description:
+    'A server fits if it is of one of the builds and meets all conditions. Names builds by builds, buildLabels or both.',
   properties: {
     builds: {
       type: 'array',
@@ -47,6 +47,12 @@ const serverSelector = {
       expected: 'an array of at least one buildID',
       description: `At most ${sizeLimits.selectorBuilds} buildIDs. Those that no build has are passed over.`,
       examples: [['arena', 'arena-canary']],
+    },
+    buildLabels: {
+      ...labels,
+      expected: 'an object of at least one label',
+      description: `Labels that the build must have in its spec. Without builds, every build that has them is named, at most ${sizeLimits.labelledBuilds}.`,
+      examples: [{ game: 'arena' }],
     },
     matchLabels: {
       type: 'object',

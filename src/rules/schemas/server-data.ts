@@ -106,7 +106,7 @@ export const declaredLists = {
   examples: [{ rooms: { values: [], capacity: 10 } }],
 } as const satisfies MapSchema
 
-const labels = { type: 'object', keys: dataKey, additionalProperties: labelText } as const satisfies MapSchema
+export const labels = { type: 'object', keys: dataKey, additionalProperties: labelText } as const satisfies MapSchema
 const annotations = { type: 'object', keys: dataKey, additionalProperties: annotationText } as const satisfies MapSchema
 
 /** A server's data in its resource: labels and annotations in its metadata, counters and lists in its status. */

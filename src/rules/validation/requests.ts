@@ -8,7 +8,7 @@ import { buildInput, buildPatch, buildSpecInput } from '../schemas/build.js'
 import { type Checked, invalid, isObject, type Refused, valid } from './problem.js'
 import { checkRunPorts, expandRun, runFieldsIn } from './run.js'
 import { checkDeclared } from './server-data.js'
-import { checkSelection } from './selection.js'
+import { checkBuildSelection, checkSelection } from './selection.js'
 import { checkTemplate, type TemplateSupport } from './template.js'
 import { compile, compileFields, type Validator } from './validator.js'
 
@@ -55,7 +55,11 @@ export function readBuildInput(body: unknown): Checked<BuildInput> {
   const { name, namespace = defaultNamespace } = input.value.metadata
   const { run } = input.value.spec
   const spec = expanded(input.value.spec)
-  const failed = checkBounds(spec.standingBy, spec.max, 'spec.') ?? (run && checkRunPorts(run)) ?? checkDeclared(spec)
+  const failed =
+    checkBounds(spec.standingBy, spec.max, 'spec.') ??
+    (run && checkRunPorts(run)) ??
+    checkDeclared(spec) ??
+    checkBuildSelection(spec)
   if (failed) return failed
   const template = readTemplate(spec.template)
   if (!template.ok) return run ? inTermsOf(run, template) : template
@@ -70,7 +74,7 @@ function expanded({ run, portsToExpose = [], template = {}, ...spec }: AnySpec):
 
 function copyOf(spec: BuildSpec, template: PodTemplateSpec): BuildSpec {
   const { buildID, standingBy, max, portsToExpose, crashesToMarkUnhealthy, health, termination, buildMetadata } = spec
-  const { claimSeconds, eviction, counters, lists } = spec
+  const { claimSeconds, eviction, counters, lists, labels, order } = spec
   return {
     buildID,
     standingBy,
@@ -85,6 +89,8 @@ function copyOf(spec: BuildSpec, template: PodTemplateSpec): BuildSpec {
     ...(buildMetadata && { buildMetadata: { ...buildMetadata } }),
     ...(counters && { counters: structuredClone(counters) }),
     ...(lists && { lists: structuredClone(lists) }),
+    ...(labels && { labels: { ...labels } }),
+    ...(order && { order: { ...order } }),
   }
 }
 

@@ -1,5 +1,6 @@
 /** Checks what the schema of a selector cannot express. Pure. */
 import type { AllocationOrder, AllocationRequest, LabelExpression } from '../model/allocation.js'
+import type { BuildSpec } from '../model/resources.js'
 import { sizeLimits } from '../model/sizes.js'
 import { invalid, type Refused } from './problem.js'
 import { checkCounterChanges } from './server-data.js'
@@ -8,7 +9,11 @@ import { checkCounterChanges } from './server-data.js'
 export function checkSelection(request: AllocationRequest): Refused | undefined {
   for (const [i, selector] of (request.select ?? []).entries()) {
     const field = `select[${i}]`
-    for (const part of ['matchLabels', 'counters', 'lists'] as const) {
+    const { builds, buildLabels } = selector
+    if (builds === undefined && Object.keys(buildLabels ?? {}).length === 0) {
+      return invalid(field, 'must name builds: set builds, or buildLabels to at least one label')
+    }
+    for (const part of ['buildLabels', 'matchLabels', 'counters', 'lists'] as const) {
       const size = Object.keys(selector[part] ?? {}).length
       const max = sizeLimits.selectorConditions
       if (size > max) return invalid(`${field}.${part}`, `must have at most ${max} entries, but has ${size}`)
@@ -21,12 +26,29 @@ export function checkSelection(request: AllocationRequest): Refused | undefined 
   return (request.order && checkOrder(request.order)) ?? checkCounterChanges(request)
 }
 
-function checkOrder({ by, counter }: AllocationOrder): Refused | undefined {
+/** Checks the labels and the order in a spec, which the schema has accepted. */
+export function checkBuildSelection({
+  labels = {},
+  order,
+  counters = {},
+}: Pick<BuildSpec, 'labels' | 'order' | 'counters'>): Refused | undefined {
+  const size = Object.keys(labels).length
+  if (size > sizeLimits.buildLabels) {
+    return invalid('spec.labels', `must have at most ${sizeLimits.buildLabels} entries, but has ${size}`)
+  }
+  if (!order) return undefined
+  const { counter } = order
+  const refused = checkOrder(order, 'spec.')
+  if (refused || counter === undefined || Object.hasOwn(counters, counter)) return refused
+  return invalid('spec.order.counter', `must be one of spec.counters, which has no ${counter}`)
+}
+
+function checkOrder({ by, counter }: AllocationOrder, prefix: '' | 'spec.' = ''): Refused | undefined {
   const needsCounter = by === 'least-available' || by === 'most-available'
-  if (needsCounter && counter === undefined) return invalid('order.counter', `must be set for the order ${by}`)
+  if (needsCounter && counter === undefined) return invalid(`${prefix}order.counter`, `must be set for the order ${by}`)
   return needsCounter || counter === undefined
     ? undefined
-    : invalid('order.counter', `is not allowed for the order ${by}`)
+    : invalid(`${prefix}order.counter`, `is not allowed for the order ${by}`)
 }
 
 function checkExpression(field: string, { operator, values }: LabelExpression): Refused | undefined {

@@ -4,6 +4,7 @@ import { virtualClock } from 'gamekeeper/testing'
 import { describe, expect, it } from 'vitest'
 import type { ServerEntry } from '../../../src/engine/state/entries.js'
 import { RetryGrace } from '../../../src/engine/allocation/retry-grace.js'
+import { selectorKeys } from '../../../src/engine/allocation/selective-index.js'
 import { type SelectiveCaller, WaitQueue } from '../../../src/engine/allocation/wait-queue.js'
 import { aBuildRecord, aServerRecord, aSession, hear, standsBy, stock } from '../support.js'
 
@@ -221,11 +222,12 @@ describe('the wait queue', () => {
   it('reconsiders only callers that name the build that has changed, in the order of arrival', () => {
     const { build, queue, wait } = setUp()
     const reconsidered: string[] = []
-    const naming = (...buildIDs: string[]): SelectiveCaller => ({
-      buildIDs,
+    const spec = (buildID: string, labels = {}) => ({ ...build.record.spec, buildID, labels })
+    const naming = (...builds: string[]): SelectiveCaller => ({
+      buildKeys: selectorKeys({ builds }),
       accepts: () => false,
       reconsider() {
-        reconsidered.push(buildIDs.join())
+        reconsidered.push(builds.join())
         return { build, isDemand: true }
       },
     })
@@ -233,10 +235,17 @@ describe('the wait queue', () => {
     wait('bo', { selective: naming('other') })
     wait('cem', { selective: naming('old', 'new') })
     wait('dora', { selective: naming('new'), ticket: 1 })
-    queue.reconsider('old', 'new')
+    const labelled = {
+      ...naming('by label'),
+      buildKeys: selectorKeys({ buildLabels: { game: 'arena', track: 'canary' } }),
+    }
+    wait('eve', { selective: labelled })
+    queue.reconsider(spec('old'), spec('new'))
     expect(reconsidered).toEqual(['duel,old,old', 'new', 'old,new'])
-    queue.reconsider('gone')
+    queue.reconsider(spec('gone', { game: 'duel' }))
     expect(reconsidered).toHaveLength(3)
-    expect([queue.demand(build), queue.selectiveDemand(build)]).toEqual([4, 4])
+    queue.reconsider(spec('old', { track: 'stable', game: 'arena' }))
+    expect(reconsidered.slice(3)).toEqual(['duel,old,old', 'old,new', 'by label'])
+    expect([queue.demand(build), queue.selectiveDemand(build)]).toEqual([5, 5])
   })
 })

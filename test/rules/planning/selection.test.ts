@@ -2,7 +2,7 @@
 import { describe, expect, it } from 'vitest'
 import type { ServerSelector } from '../../../src/rules/model/allocation.js'
 import { noData, type ServerData, type ServerDataUpdate } from '../../../src/rules/model/server-data.js'
-import { fits, selectionOf, targetOf } from '../../../src/rules/planning/selection.js'
+import { fits, namesBuild, selectionOf, targetOf } from '../../../src/rules/planning/selection.js'
 
 const data: ServerData = {
   ...noData,
@@ -12,6 +12,50 @@ const data: ServerData = {
 }
 
 type Conditions = Omit<ServerSelector, 'builds'>
+
+describe('a selector', () => {
+  const build = {
+    hasID: (id: string) => id === 'arena',
+    spec: { buildID: 'arena', labels: { game: 'shooter', track: 'canary' } },
+  }
+
+  it.each<[boolean, ServerSelector]>([
+    [true, { builds: ['duel', 'arena'] }],
+    [false, { builds: ['duel'] }],
+    [true, { buildLabels: { game: 'shooter' } }],
+    [true, { buildLabels: { game: 'shooter', track: 'canary' } }],
+    [false, { buildLabels: { game: 'shooter', track: 'stable' } }],
+    [false, { buildLabels: { toString: 'x' } }],
+    [true, { builds: ['arena'], buildLabels: { track: 'canary' } }],
+    [false, { builds: ['arena'], buildLabels: { track: 'stable' } }],
+    [false, { builds: ['duel'], buildLabels: { track: 'canary' } }],
+  ])('names the build (%s): %j', (expected, selector) => {
+    expect(namesBuild(selector, build)).toBe(expected)
+  })
+
+  it('does not name a build by labels whose buildID belongs to another build', () => {
+    expect(namesBuild({ buildLabels: { game: 'shooter' } }, { ...build, hasID: () => false })).toBe(false)
+  })
+})
+
+describe('a request that names a build', () => {
+  const request = { buildID: 'arena', sessionID: 's' }
+
+  it.each<[string, Parameters<typeof selectionOf>, unknown]>([
+    ['takes any server', [request], undefined],
+    ['follows the order of its build', [request, false, { by: 'packed' }], { selectors: [{ builds: ['arena'] }] }],
+    ['also with confirm', [request, true, { by: 'packed' }], { selectors: [{ builds: ['arena'] }] }],
+    ['needs no selection for first-ready', [request, true, { by: 'first-ready' }], undefined],
+    [
+      'overrides the order of its build',
+      [{ ...request, order: { by: 'newest' } }, false, { by: 'packed' }],
+      { selectors: [{ builds: ['arena'] }], order: { by: 'newest' } },
+    ],
+    ['also with first-ready', [{ ...request, order: { by: 'first-ready' } }, false, { by: 'packed' }], undefined],
+  ])('%s', (_, args, expected) => {
+    expect(selectionOf(...args)).toEqual(expected)
+  })
+})
 
 describe('a server', () => {
   it.each<[boolean, Conditions]>([

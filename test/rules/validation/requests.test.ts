@@ -451,8 +451,14 @@ describe('an allocation request', () => {
     [
       'a selector without builds',
       { sessionID, select: [{ builds: ['b'] }, {}] },
-      'select[1].builds',
-      'must be an array of at least one buildID, but is absent',
+      'select[1]',
+      'must name builds: set builds, or buildLabels to at least one label',
+    ],
+    [
+      'a selector with no build labels',
+      { sessionID, select: [{ buildLabels: {} }] },
+      'select[0]',
+      'must name builds: set builds, or buildLabels to at least one label',
     ],
     [
       'an unknown condition',

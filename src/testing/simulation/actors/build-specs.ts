@@ -1,4 +1,5 @@
 /** Names and random specs for the builds in a run. */
+import { type AllocationOrder, allocationOrders } from '../../../rules/model/allocation.js'
 import { type BuildSpec, keyOf } from '../../../rules/model/resources.js'
 import type { StoreModel } from '../models/store-model.js'
 import { declaredTickets } from '../invariants/server-data.js'
@@ -28,8 +29,20 @@ export function buildSpec(world: World, name: string, standingBy: number, max: n
     ...(world.chance(0.3) && { claimSeconds: world.between(5, 60) }),
     template,
     ...declaredTickets,
+    labels: { kind: kindOf(name) },
+    ...(world.chance(0.3) && { order: someOrder(world) }),
     ...(world.chance(0.15) && { termination: 'SignalFirst' }),
   }
+}
+
+/** A label of each build, which no edit changes. */
+export function kindOf(name: string): string {
+  return name === 'lobby' ? 'social' : 'match'
+}
+
+export function someOrder(world: World): AllocationOrder {
+  const by = world.oneOf(allocationOrders) ?? 'first-ready'
+  return by === 'least-available' || by === 'most-available' ? { by, counter: 'tickets' } : { by }
 }
 
 export function someHealth(world: World) {

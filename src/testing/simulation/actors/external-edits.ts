@@ -5,7 +5,7 @@
 import { type Build, type BuildSpec, keyOf, terminationOrders } from '../../../rules/model/resources.js'
 import type { SimulationContext } from '../context.js'
 import type { World } from '../world/world.js'
-import { brokenVersion, buildIDOf, buildNames, buildSpec, someHealth, template } from './build-specs.js'
+import { brokenVersion, buildIDOf, buildNames, buildSpec, someHealth, someOrder, template } from './build-specs.js'
 import { deleteServerRecord } from './garbage-collector.js'
 
 interface Edit {
@@ -86,6 +86,7 @@ function someChange(world: World, { name, spec }: Build): Partial<BuildSpec> {
     () => ({ health: someHealth(world) }),
     () => ({ termination: world.oneOf(terminationOrders) ?? 'HeartbeatFirst' }),
     () => ({ claimSeconds: world.between(5, 60) }),
+    () => ({ order: someOrder(world) }),
     () => ({ crashesToMarkUnhealthy: world.between(1, 20) }),
     () => ({ buildID: world.chance(0.5) ? buildIDOf(name) : `${buildIDOf(name)}-${world.between(2, 3)}` }),
     () => ({ buildID: buildIDOf(world.oneOf(buildNames) ?? name) }),

@@ -2,15 +2,10 @@
  * Invariants: a server that is allocated to a request with selectors fits one of them, and what the request changes is changed in the same
  * write.
  */
-import {
-  type AllocationOrder,
-  type AllocationRequest,
-  allocationOrders,
-  type ServerSelector,
-} from '../../../../rules/model/allocation.js'
+import type { AllocationRequest, ServerSelector } from '../../../../rules/model/allocation.js'
 import { keyOf, type Server } from '../../../../rules/model/resources.js'
 import { noData } from '../../../../rules/model/server-data.js'
-import { buildIDOf, buildNames } from '../../actors/build-specs.js'
+import { buildIDOf, buildNames, kindOf, someOrder } from '../../actors/build-specs.js'
 import type { StoreModel } from '../../models/store-model.js'
 import type { World } from '../../world/world.js'
 
@@ -29,7 +24,9 @@ export class Selections {
     const { world } = this
     const builds = buildNames.filter(() => world.chance(0.6))
     const selector = (): ServerSelector => ({
-      builds: (builds.length > 0 ? builds : buildNames).map((name) => this.#currentIDOf(name)),
+      ...(world.chance(0.3)
+        ? { buildLabels: { kind: kindOf(world.oneOf(buildNames) ?? '') } }
+        : { builds: (builds.length > 0 ? builds : buildNames).map((name) => this.#currentIDOf(name)) }),
       ...(world.chance(0.5) && {
         matchExpressions: [
           { key: 'last', operator: world.chance(0.5) ? ('Exists' as const) : ('DoesNotExist' as const) },
@@ -41,7 +38,7 @@ export class Selections {
     const request = {
       select: world.chance(0.5) ? [selector()] : [selector(), selector()],
       sessionID,
-      ...(world.chance(0.5) && { order: this.#order() }),
+      ...(world.chance(0.5) && { order: someOrder(world) }),
       ...(ticket !== undefined && { counters: { tickets: { increment: 1 } }, lists: { tickets: { add: [ticket] } } }),
     }
     this.#requests.set(sessionID, request)
@@ -50,11 +47,6 @@ export class Selections {
 
   isSelective(sessionID: string): boolean {
     return this.#requests.has(sessionID)
-  }
-
-  #order(): AllocationOrder {
-    const by = this.world.oneOf(allocationOrders) ?? 'first-ready'
-    return by === 'least-available' || by === 'most-available' ? { by, counter: 'tickets' } : { by }
   }
 
   /** Called when a server's record is written. */
@@ -73,11 +65,14 @@ export class Selections {
   }
 
   /** `changed`: whether the data include one ticket more than when the server was chosen. */
-  #fits(server: Server, { builds, matchExpressions = [], lists, counters }: ServerSelector, changed: boolean): boolean {
+  #fits(server: Server, selector: ServerSelector, changed: boolean): boolean {
+    const { builds, buildLabels, matchExpressions = [], lists, counters } = selector
     const { labels, counters: counts, lists: tickets } = server.data ?? noData
     const build = this.store().builds.get(keyOf({ namespace: server.namespace, name: server.build }))?.record
     // An edit may have just changed the buildID.
-    if (build && !builds.some((id) => id === build.spec.buildID || id.startsWith(buildIDOf(server.build)))) return false
+    if (buildLabels && buildLabels['kind'] !== kindOf(server.build)) return false
+    if (build && builds && !builds.some((id) => id === build.spec.buildID || id.startsWith(buildIDOf(server.build))))
+      return false
     const has = labels['last'] !== undefined
     if (matchExpressions.some(({ operator }) => (operator === 'Exists') !== has)) return false
     const added = changed ? 1 : 0

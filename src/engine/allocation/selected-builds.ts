@@ -1,0 +1,46 @@
+/** Finds the builds that a selector names. */
+import { FleetError } from '../../contracts/errors.js'
+import type { ServerSelector } from '../../rules/model/allocation.js'
+import { sizeLimits } from '../../rules/model/sizes.js'
+import { hasLabels } from '../../rules/planning/selection.js'
+import { shown } from '../../rules/validation/problem.js'
+import type { BuildEntry } from '../state/entries.js'
+import type { Inventory } from '../state/inventory.js'
+import { labelKeys } from '../state/named-builds.js'
+
+type Builds = Pick<Inventory, 'buildByID' | 'buildsWithLabels'>
+
+/** Returns the builds that the selector names and that exist, each once. Throws `invalid` if they are too many to look at. */
+export function selectedBuilds(inventory: Builds, { builds, buildLabels = {} }: ServerSelector): readonly BuildEntry[] {
+  if (!builds) return labelledBuilds(inventory, buildLabels)
+  const found: BuildEntry[] = []
+  for (const id of builds) {
+    const build = inventory.buildByID(id)
+    if (build && !found.includes(build) && hasLabels(build.record.spec, buildLabels)) found.push(build)
+  }
+  return found
+}
+
+function labelledBuilds(inventory: Builds, labels: Readonly<Record<string, string>>): readonly BuildEntry[] {
+  const found = inventory.buildsWithLabels(labels)
+  const max = sizeLimits.labelledBuilds
+  if (found.length <= max) return found
+  const problem = `${found.length} builds have the labels ${labelKeys(labels).join(',')}, and a selector may name at most ${max}`
+  throw new FleetError('invalid', `${problem}; add a label that fewer builds have`)
+}
+
+/** For selectors whose builds are all missing or draining. */
+export function noSelectedBuildError(inventory: Builds, selectors: readonly ServerSelector[]): FleetError {
+  const [build] = selectors.flatMap((selector) => selectedBuilds(inventory, selector))
+  if (build) return new FleetError('draining', `build ${build.record.name} is draining and allocates no servers`)
+  const ids = new Set<string>()
+  const others = new Set<string>()
+  for (const { builds = [], buildLabels } of selectors) {
+    const labels = buildLabels && `the labels ${labelKeys(buildLabels).join(',')}`
+    if (labels === undefined) for (const id of builds) ids.add(shown(id))
+    else if (builds.length === 0) others.add(labels)
+    else others.add(`the buildID ${builds.map((id) => shown(id)).join(' or ')} and ${labels}`)
+  }
+  const named = [...(ids.size > 0 ? [`the buildID ${[...ids].join(' or ')}`] : []), ...others]
+  return new FleetError('not-found', `no build has ${named.join(' or ')}`)
+}
