@@ -52,6 +52,8 @@ export class PodInstances {
   readonly #incompletePods: IncompletePods
   readonly #activeLabels: ActiveLabels
   readonly #creations: Creations<PodCreation>
+  /** Uids of the pods of an earlier leader whose secret is being looked up. Listeners are notified afterwards. */
+  readonly #checking = new Set<string>()
   readonly #terminations = new Terminations<PodTermination>()
 
   constructor(deps: PodInstancesDependencies) {
@@ -85,6 +87,7 @@ export class PodInstances {
     this.#incompletePods = new IncompletePods({
       ...{ api, pods, secrets: this.#secrets, fence, logger, timeoutMs: callTimeoutMs },
       isCreating: (key) => this.#creations.has(key),
+      onRemoving: (snapshot) => this.#interrupted(snapshot, 'an earlier leader did not complete its start'),
     })
   }
 
@@ -224,24 +227,40 @@ export class PodInstances {
     if (this.#hasForeignPorts(snapshot)) this.#ports.markForeign(snapshot.identity.ports.map((port) => port.public))
     // No notification is needed: `create` returns the instance.
     if (this.#creations.has(keyOf(snapshot.identity.ref))) return
-    const instance = this.#instanceOf(snapshot)
+    if (this.#incompletePods.isKnownComplete(snapshot)) this.#notifyChanged(this.#instanceOf(snapshot))
+    else void this.#notifyIfComplete(snapshot)
+  }
+
+  /** An earlier leader created this pod, and it is not known yet whether it is complete. */
+  async #notifyIfComplete(first: PodSnapshot): Promise<void> {
+    const { podUid, identity } = first
+    if (this.#checking.has(podUid)) return
+    this.#checking.add(podUid)
+    const isComplete = await this.#incompletePods.isComplete(first)
+    this.#checking.delete(podUid)
+    const current = this.pods.find(identity.ref)
+    if (isComplete && current?.podUid === podUid) this.#notifyChanged(this.#instanceOf(current))
+  }
+
+  #notifyChanged(instance: Instance): void {
     this.#deps.listeners.notifyAll((listener) => listener.changed(instance))
+  }
+
+  /** Tells listeners that the instance ended without being at fault. */
+  #interrupted({ instance }: PodSnapshot, reason: string): void {
+    this.#notifyChanged({ ...instance, phase: 'exited', interrupted: true, reason })
   }
 
   #gone(snapshot: PodSnapshot): void {
     this.#secrets.forget(snapshot)
     this.#slowStarts.gone(snapshot)
-    // Listeners were never notified of an incomplete pod.
+    // Listeners do not know of an incomplete pod, or have heard of its removal before.
     if (this.#incompletePods.forget(snapshot)) return
     const { listeners } = this.#deps
     const { ref, uid } = snapshot.identity
-    const { instance } = snapshot
     // The pod was force-deleted externally, so no earlier event reported that it exited.
-    const isSudden = instance.phase !== 'exited' && !this.#terminations.has(keyOf(ref))
-    if (isSudden) {
-      const exited = { ...instance, phase: 'exited', interrupted: true, reason: 'pod deleted' } as const
-      listeners.notifyAll((listener) => listener.changed(exited))
-    }
+    const isSudden = snapshot.instance.phase !== 'exited' && !this.#terminations.has(keyOf(ref))
+    if (isSudden) this.#interrupted(snapshot, 'pod deleted')
     listeners.notifyAll((listener) => listener.gone(ref, uid))
   }
 

@@ -1,6 +1,7 @@
 /**
  * Finds and removes pods whose SDK secret will never be created because their host stopped between creating the pod and the
- * secret. Listeners are never notified of these pods; the fleet creates a new pod for the server.
+ * secret. The fleet creates a new pod for the server, so listeners must not take the removal for a crash: they are not notified of a pod
+ * before its secret is known to exist, and hear of a removal if that was not known at first.
  */
 import type { Logger } from '../../../src/contracts/logger.js'
 import { keyOf } from '../../../src/rules/model/resources.js'
@@ -23,12 +24,18 @@ export interface IncompletePodsDependencies {
   readonly logger: Logger
   /** Whether this host is currently creating the pod of the server with this key. */
   readonly isCreating: (key: string) => boolean
+  /** Called before a pod is removed that counted as complete while its secret could not be read. */
+  readonly onRemoving: (snapshot: PodSnapshot) => void
 }
 
 export class IncompletePods {
   readonly #deps: IncompletePodsDependencies
+  /** Lookups of secrets in progress, by pod uid. */
+  readonly #lookups = new Map<string, Promise<boolean>>()
   /** Removals in progress, by pod uid. */
   readonly #removing = new Map<string, Promise<void>>()
+  /** Uids of the pods that counted as complete although their secret could not be read. */
+  readonly #unread = new Set<string>()
   /** Uids of the pods for which a warning was logged. */
   readonly #warned = new Set<string>()
 
@@ -43,6 +50,7 @@ export class IncompletePods {
   /** Call when the pod is deleted. Returns true if it was being removed here. */
   forget({ podUid }: PodSnapshot): boolean {
     this.#warned.delete(podUid)
+    this.#unread.delete(podUid)
     return this.#removing.delete(podUid)
   }
 
@@ -51,15 +59,27 @@ export class IncompletePods {
     await this.#removing.get(snapshot?.podUid ?? '')
   }
 
-  /** Returns false if the pod is incomplete, after trying to remove it. Never rejects. */
-  async isComplete(snapshot: PodSnapshot): Promise<boolean> {
-    const { fence, isCreating } = this.#deps
-    const { pod, podUid, identity } = snapshot
+  /** Whether the pod is complete as far as is known without a call. If false, `isComplete` finds out. */
+  isKnownComplete(snapshot: PodSnapshot): boolean {
+    const { fence, isCreating, secrets } = this.#deps
+    const { pod, identity } = snapshot
     // A host that is not the leader cannot distinguish incomplete pods from pods that the leader is creating.
     if (fence.check()) return true
+    if (this.isRemoving(snapshot)) return false
+    const isWaiting = isUnstarted(pod) && pod.metadata?.deletionTimestamp === undefined
+    return !isWaiting || isCreating(keyOf(identity.ref)) || secrets.isKnown(snapshot)
+  }
+
+  /** Returns false if the pod is incomplete, after trying to remove it. Never rejects. */
+  async isComplete(snapshot: PodSnapshot): Promise<boolean> {
+    const { podUid } = snapshot
+    if (this.isKnownComplete(snapshot)) return true
     if (!this.isRemoving(snapshot)) {
-      const isWaiting = isUnstarted(pod) && pod.metadata?.deletionTimestamp === undefined
-      if (!isWaiting || isCreating(keyOf(identity.ref)) || (await this.#mayHaveSecret(snapshot))) return true
+      const lookup = this.#lookups.get(podUid) ?? this.#mayHaveSecret(snapshot)
+      this.#lookups.set(podUid, lookup)
+      if (await lookup) return true
+      // During the call, this host may have begun to complete the pod, or the fleet may have got another leader.
+      if (this.isKnownComplete(snapshot)) return true
     }
     const removal = this.#removing.get(podUid) ?? this.#remove(snapshot)
     this.#removing.set(podUid, removal)
@@ -69,17 +89,24 @@ export class IncompletePods {
 
   /** Also returns true if the check fails: keeping an incomplete pod for a while is harmless. */
   async #mayHaveSecret(snapshot: PodSnapshot): Promise<boolean> {
+    const { podUid } = snapshot
     try {
-      return await this.#deps.secrets.isProvided(snapshot)
+      const isProvided = await this.#deps.secrets.isProvided(snapshot)
+      if (isProvided) this.#unread.delete(podUid)
+      return isProvided
     } catch (error) {
+      this.#unread.add(podUid)
       this.#warn(snapshot, 'cannot check whether a pod has its SDK secret', error)
       return true
+    } finally {
+      this.#lookups.delete(podUid)
     }
   }
 
   async #remove(snapshot: PodSnapshot): Promise<void> {
     const { api, pods, timeoutMs } = this.#deps
     const { identity, podUid } = snapshot
+    if (this.#unread.delete(podUid)) this.#deps.onRemoving(snapshot)
     try {
       await api.request({
         ...{ what: `delete pod ${identity.ref.name}`, method: 'DELETE', path: pathOf(podType, identity.ref) },

@@ -92,11 +92,16 @@ export class SdkSecrets {
     this.#checkIdle()
   }
 
+  /** Whether this host knows, without a call, that an unstarted pod has its secret, needs none, or gets one from this host. */
+  isKnown({ pod, podUid }: PodSnapshot): boolean {
+    return this.#pending.has(podUid) || this.#provided.has(podUid) || secretNameOf(pod) === undefined
+  }
+
   /** Whether an unstarted pod has its secret or this host is creating it. Rejects if the API server does not respond. */
-  async isProvided({ pod, podUid, identity }: PodSnapshot): Promise<boolean> {
-    if (this.#pending.has(podUid) || this.#provided.has(podUid)) return true
+  async isProvided(snapshot: PodSnapshot): Promise<boolean> {
+    const { pod, podUid, identity } = snapshot
     const name = secretNameOf(pod)
-    if (name === undefined) return true
+    if (name === undefined || this.isKnown(snapshot)) return true
     const path = pathOf(secrets, { namespace: identity.ref.namespace, name })
     try {
       await this.#deps.api.request({ what: `get secret ${name}`, method: 'GET', path })
