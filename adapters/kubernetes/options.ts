@@ -46,7 +46,7 @@ export interface KubernetesBackendOptions extends PlatformOptions {
   readonly pod?: string
   /**
    * If the leader does not renew its lease for this long, another host takes over. At least 2,000 ms; the other hosts wait for the next
-   * whole second. Give all hosts of a fleet the same. Default 15 s: a shorter lease needs processors that are never busy for long.
+   * whole second. Give all hosts of a fleet the same. Default 2 s; a longer lease tolerates hosts and API servers that stall.
    */
   readonly leaseMs?: number
   /** Maximum number of API server calls per second; an allocation takes one call. Default 2,000. */
@@ -122,7 +122,7 @@ export function resolveKubernetesOptions(options: KubernetesBackendOptions): Res
     scheduling: scheduling(options.scheduling),
     identity: identity(options.identity),
     pod: pod === undefined ? undefined : podName(pod),
-    leaseMs: leaseMs(options.leaseMs ?? 15_000),
+    leaseMs: leaseMs(options.leaseMs ?? 2_000),
     requestsPerSecond: reader.integer('requestsPerSecond', options.requestsPerSecond, 2_000),
     connections: reader.integer('connections', options.connections, 64),
     callTimeoutMs: reader.integer('callTimeoutMs', options.callTimeoutMs, 20_000),

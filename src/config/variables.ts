@@ -98,9 +98,9 @@ export const settings = {
   },
   LEASE_MS: {
     type: 'number',
-    fallback: '15000',
+    fallback: '2000',
     meaning:
-      'Milliseconds after which another server takes over from a leader that does not renew its Lease, at least 2000. Give all servers of a fleet the same. Only with BACKEND=kubernetes.',
+      'Milliseconds after which another server takes over from a leader that does not renew its Lease, at least 2000. More tolerates machines and API servers that stall. Give all servers of a fleet the same. Only with BACKEND=kubernetes.',
   },
   CORDON_NOTICE_SECONDS: {
     type: 'number',

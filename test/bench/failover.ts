@@ -26,8 +26,7 @@ const hourMs = 3_600_000
 interface OpenOptions {
   readonly namespace: string
   readonly servers: number
-  /** Default: that of the backend. */
-  readonly leaseMs?: number
+  readonly leaseMs: number
 }
 
 export async function open({ namespace, servers, leaseMs }: OpenOptions) {
@@ -38,7 +37,7 @@ export async function open({ namespace, servers, leaseMs }: OpenOptions) {
     namespaces: [namespace],
     systemNamespace: namespace,
     portRange: '22000-25000',
-    ...(leaseMs !== undefined && { leaseMs }),
+    leaseMs,
   }
   const fleet = await games.openFleet(place, limits)
   const served = await serve({ fleet, allocation: { port: 0 }, management: { port: 0 } })
@@ -80,7 +79,7 @@ export const failover: Bench = {
       const namespace = await makeNamespace(api)
       const hosts: Host[] = []
       try {
-        await fill(api, { namespace, servers })
+        await fill(api, { namespace, servers, leaseMs: 15_000 })
         for (let count = 0; count < 3; count++) hosts.push(await startHost({ namespace, servers, leaseMs: 2_000 }))
         return await measure(api, hosts, { namespace, servers }, quick ? 100 : steadyMs)
       } finally {
@@ -94,7 +93,7 @@ export const failover: Bench = {
 async function measure(
   api: KubernetesApi,
   hosts: readonly Host[],
-  { namespace, servers }: OpenOptions,
+  { namespace, servers }: Omit<OpenOptions, 'leaseMs'>,
   steady: number,
 ): Promise<readonly Row[]> {
   const running = new Set(hosts)
@@ -153,7 +152,7 @@ async function measure(
   ]
 }
 
-/** Starts the servers on a host with the default lease: on a busy machine, a leader with a shorter one may lose it meanwhile. */
+/** Starts the servers on a host with a long lease: on a busy machine, a leader with a shorter one may lose it meanwhile. */
 async function fill(api: KubernetesApi, options: OpenOptions): Promise<void> {
   const { subject } = await startHost(options)
   try {

@@ -41,7 +41,7 @@ describe('the settings of the bundled server', () => {
       region: undefined,
       fullyQualifiedDomainName: undefined,
       namespaces: undefined,
-      leaseMs: 15_000,
+      leaseMs: 2_000,
       sample: true,
       rateLimit: 1000,
       audit: true,

@@ -52,7 +52,7 @@ describeOnCluster('the Kubernetes backend', () => {
     async open({ publicPorts = 100 }) {
       const apiGroup = newGroup()
       const portRange = nextRange(publicPorts)
-      const open = () => kubernetesBackend({ apiGroup, namespaces, portRange })
+      const open = () => kubernetesBackend({ apiGroup, namespaces, portRange, leaseMs: 15_000 })
       return {
         backend: open(),
         reopen: async () => open(),

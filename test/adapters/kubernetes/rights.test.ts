@@ -48,6 +48,7 @@ describeOnCluster('the permissions in examples/kubernetes', () => {
       kubeConfig: proxy.config,
       namespaces: [space()],
       portRange: '21991-21999',
+      leaseMs: 15_000,
       pod: 'host',
     })
     const create = backend.create.bind(backend)
