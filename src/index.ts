@@ -61,7 +61,7 @@ export {
   type FleetLimits,
   type FleetOptions,
 } from './contracts/options.js'
-export type { Allocation, GameSession, GameSessionBody, Sessions } from './contracts/sessions.js'
+export type { Allocation, BatchResult, GameSession, GameSessionBody, Sessions } from './contracts/sessions.js'
 export type {
   Collection,
   DamagedRecord,

@@ -1,5 +1,6 @@
 /** Converts the response to an allocation to what `fleet.allocate` returns. */
-import { AllocatedServer, type Allocation } from '../contracts/sessions.js'
+import { errorCodes, type ErrorDetails, FleetError } from '../contracts/errors.js'
+import { AllocatedServer, type Allocation, type BatchResult } from '../contracts/sessions.js'
 import { namedPorts } from '../rules/model/named-ports.js'
 import type { AllocationBody } from '../rules/model/wire.js'
 
@@ -8,6 +9,20 @@ export function allocationFrom(body: AllocationBody): Allocation {
     return new AllocatedServer(body, body.details.server, body.details.ports, body.details.buildMismatch)
   // The host uses a compatibility format, which says neither the server's name nor the names of its ports.
   return new AllocatedServer(body, { namespace: '', name: '' }, namedPorts(pairsIn(body.Ports), new Map()))
+}
+
+export interface BatchBody {
+  readonly results: readonly {
+    readonly sessionID: string
+    readonly allocation?: AllocationBody
+    readonly error?: { readonly code: string; readonly message: string; readonly details?: ErrorDetails }
+  }[]
+}
+
+export function batchResultFrom({ sessionID, allocation, error }: BatchBody['results'][number]): BatchResult {
+  if (allocation) return { sessionID, allocation: allocationFrom(allocation) }
+  const code = errorCodes.find((known) => known === error?.code) ?? 'internal'
+  return { sessionID, error: new FleetError(code, error?.message ?? '', { details: error?.details }) }
 }
 
 function pairsIn(ports = '') {

@@ -24,7 +24,7 @@ import type { FleetActivity } from '../contracts/observer.js'
 import type { Allocation, Sessions } from '../contracts/sessions.js'
 import type { AllocationRequest } from '../rules/model/resources.js'
 import type { AllocationBody } from '../rules/model/wire.js'
-import { allocationFrom } from './allocation.js'
+import { allocationFrom, type BatchBody, batchResultFrom } from './allocation.js'
 import { Connection, type ConnectionOptions } from './connection.js'
 import { readEvents } from './read-events.js'
 import { at, buildCalls, detailCalls, drainAt, isIdempotent, serverCalls } from './resource-calls.js'
@@ -47,6 +47,8 @@ export interface FleetClient {
   readonly sessions: Sessions
   /** Retried if the response is lost: the same sessionID always gets the same server. */
   allocate(request: AllocationRequest, options?: AllocateOptions): Promise<Allocation>
+  /** Retried like `allocate`. */
+  allocateMany: Fleet['allocateMany']
   /**
    * Yields numbered events until the signal fires: first those in the host's log, then new ones. If the connection is lost,
    * reconnects and continues after the last event. Throws errors that reconnecting cannot fix.
@@ -113,6 +115,14 @@ export function fleetClient(options: FleetClientOptions): FleetClient {
       return allocationFrom(
         await calls.json<AllocationBody>({ method: 'POST', url, body: request, isIdempotent, waitMs, confirm, signal }),
       )
+    },
+    async allocateMany(requests, options = {}) {
+      checkNames('allocateMany', options, ['atomic', 'waitMs', 'signal', 'caller'])
+      const { atomic = false, waitMs, signal } = options
+      const url = `${baseOf(allocationUrl, 'allocationUrl')}/allocate-many`
+      const body = { requests, atomic }
+      const answer = await calls.json<BatchBody>({ method: 'POST', url, body, isIdempotent, waitMs, signal })
+      return answer.results.map(batchResultFrom)
     },
     events: (reading) => readEvents(calls, `${management()}/events`, reading),
     stats: async ({ signal } = {}) => calls.json<FleetStats>({ url: `${management()}/stats`, isIdempotent, signal }),

@@ -2,6 +2,7 @@
 export { type ErrorCode, errorCodes, type ErrorDetails, FleetError } from '../contracts/errors.js'
 export type { EventsDropped, FleetEvent, ReadEventsOptions } from '../contracts/events.js'
 export type {
+  AllocateManyOptions,
   AllocateOptions,
   AppliedBuild,
   BuildUpdate,
@@ -14,7 +15,7 @@ export type {
   ServerHistory,
 } from '../contracts/fleet.js'
 export type { ActivityCrash, ActivityMinute, FleetActivity } from '../contracts/observer.js'
-export type { Allocation, GameSession, GameSessionBody, Sessions } from '../contracts/sessions.js'
+export type { Allocation, BatchResult, GameSession, GameSessionBody, Sessions } from '../contracts/sessions.js'
 export type { AllOptions, CallOptions, Page, PageOptions } from '../contracts/call-options.js'
 export type { IsolationStatus, LogsOptions } from '../contracts/backend.js'
 export type { DrainOptions, DrainResult } from '../contracts/options.js'

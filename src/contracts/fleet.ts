@@ -10,8 +10,10 @@ import type { AllOptions, CallOptions, Page, PageOptions } from './call-options.
 import type { EventListener, EventReader, FleetEvent, FleetEventType, ReadEventsOptions } from './events.js'
 import type { BuildStats, FleetActivity, FleetObserver } from './observer.js'
 import type { DrainOptions, DrainResult } from './options.js'
-import type { Allocation, Sessions } from './sessions.js'
+import type { AllocateManyOptions, AllocateOptions, Allocation, BatchResult, Sessions } from './sessions.js'
 import type { StoreCheck } from './store.js'
+
+export type { AllocateManyOptions, AllocateOptions } from './sessions.js'
 
 /** Input of `builds.create`. `metadata` and `spec` are fully validated; `status`, `apiVersion` and `kind` are ignored. */
 export interface GameServerBuildInput {
@@ -145,23 +147,6 @@ export interface Details {
   ofBuild(ref: RefLike, options?: CallOptions): Promise<GameServerBuildDetail>
 }
 
-export interface AllocateOptions extends AuditedCallOptions {
-  /**
-   * How long to wait, in ms, if no server is standing by. Default: 0, which rejects immediately. Maximum:
-   * `limits.maxWaitMs`. A waiting caller counts as demand until 3 s after its timeout, so that the server started for it is
-   * still there when it retries.
-   */
-  readonly waitMs?: number
-  /**
-   * Whether to wait until the game has its session, so that players who connect at once do not arrive before it. A game
-   * confirms its session by reporting Active.
-   * Waits as long as `waitMs` allows; without `waitMs`, at most 10 s (or `limits.maxWaitMs` if that is less), and not for a
-   * server. Rejects with `not-confirmed` after that: the session keeps its server, and a retry with the same sessionID waits
-   * for the same game. Default: false.
-   */
-  readonly confirm?: boolean
-}
-
 /** What `explain` returns: a server's current state and its history. */
 export interface ServerHistory {
   /** Absent if the server no longer exists. */
@@ -239,6 +224,13 @@ export interface Fleet {
    * `draining`, `closed`, `aborted`.
    */
   allocate(request: AllocationRequest, options?: AllocateOptions): Promise<Allocation>
+  /**
+   * Allocates up to 100 sessions in one call, as `allocate` does, and in one group of writes. Returns a result for each request, in their
+   * order. With `atomic`, rejects with the error of one request unless every session has a server; then none was allocated for this call,
+   * except after `unavailable`, `not-leader` and `closed`: retry with the same sessionIDs. Throws `invalid`, also for a sessionID that is
+   * listed twice, `not-leader`, `closed`, `aborted`.
+   */
+  allocateMany(requests: readonly AllocationRequest[], options?: AllocateManyOptions): Promise<readonly BatchResult[]>
   /**
    * Handles one heartbeat from a game server, in constant time and without I/O. Never throws; unknown servers also get an
    * answer.

@@ -46,6 +46,35 @@ function publicPort(ports: readonly AllocatedPort[], nameOrNumber: string | numb
   return found.value.public
 }
 
+export interface AllocateOptions extends AuditedCallOptions {
+  /**
+   * How long to wait, in ms, if no server is standing by. Default: 0, which rejects immediately. Maximum:
+   * `limits.maxWaitMs`. A waiting caller counts as demand until 3 s after its timeout, so that the server started for it is
+   * still there when it retries.
+   */
+  readonly waitMs?: number
+  /**
+   * Whether to wait until the game has its session, so that players who connect at once do not arrive before it. A game
+   * confirms its session by reporting Active.
+   * Waits as long as `waitMs` allows; without `waitMs`, at most 10 s (or `limits.maxWaitMs` if that is less), and not for a
+   * server. Rejects with `not-confirmed` after that: the session keeps its server, and a retry with the same sessionID waits
+   * for the same game. Default: false.
+   */
+  readonly confirm?: boolean
+}
+
+export interface AllocateManyOptions extends AuditedCallOptions {
+  /** All sessions get a server, or none does. Default: false, which allocates as many as there are servers for. */
+  readonly atomic?: boolean
+  /** How long to wait, in ms, for servers. Default: 0. Maximum: `limits.maxWaitMs`. */
+  readonly waitMs?: number
+}
+
+/** What one session of a batch got: a server, or an error. */
+export type BatchResult =
+  | { readonly sessionID: string; readonly allocation: Allocation; readonly error?: never }
+  | { readonly sessionID: string; readonly allocation?: never; readonly error: FleetError }
+
 /** A session and its server, as JSON. */
 export interface GameSessionBody {
   readonly sessionID: string

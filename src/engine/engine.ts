@@ -1,10 +1,12 @@
 /** Runs the fleet for one leadership term: reads the store, adopts running instances, and reconciles until stopped. */
-import { FleetError } from '../contracts/errors.js'
+import type { FleetError } from '../contracts/errors.js'
 import type { DrainOptions, DrainResult } from '../contracts/options.js'
 import type { Heartbeat, HeartbeatAnswer, HeartbeatHold } from '../rules/game/heartbeat.js'
 import { transition } from '../rules/lifecycle/lifecycle.js'
 import { keyOf } from '../rules/model/resources.js'
+import { drainingError } from './allocation/allocation-errors.js'
 import type { Allocator } from './allocation/allocator.js'
+import { Batches } from './allocation/batches.js'
 import type { BuildOperations } from './builds/build-operations.js'
 import type { ServerDataUpdates } from './instances/server-data.js'
 import type { MaintenanceAnnouncements } from './instances/maintenance-announcements.js'
@@ -27,6 +29,7 @@ export class Engine {
   readonly inventory: Inventory
   readonly builds: BuildOperations
   readonly allocator: Allocator
+  readonly batches: Pick<Batches, 'allocate'>
   readonly maintenance: MaintenanceAnnouncements
   readonly activity: Pick<Activity, 'read'>
   readonly serverData: ServerDataUpdates
@@ -38,6 +41,13 @@ export class Engine {
     this.inventory = this.#parts.ctx.inventory
     this.builds = this.#parts.builds
     this.allocator = this.#parts.allocator
+    this.batches = new Batches(this.#parts.ctx, {
+      allocator: this.allocator,
+      abandon: async (sessionID) => {
+        const entry = this.inventory.serverBySession(sessionID)
+        if (entry) await this.endSession(entry, sessionID, 'a batch that could not be completed')
+      },
+    })
     this.maintenance = this.#parts.maintenance
     this.activity = this.#parts.activity
     this.serverData = this.#parts.serverData
@@ -128,9 +138,9 @@ export class Engine {
     await this.#end(entry, 'Deleted', 'deleted by an operator')
   }
 
-  /** Terminates the server of a session at an operator's request. Resolves when the decision is durable. */
-  async endSession(entry: ServerEntry, sessionID: string): Promise<void> {
-    await this.#end(entry, 'SessionEnded', `session ${sessionID} was ended by an operator`)
+  /** Terminates the server of a session. Resolves when the decision is durable. */
+  async endSession(entry: ServerEntry, sessionID: string, by = 'an operator'): Promise<void> {
+    await this.#end(entry, 'SessionEnded', `session ${sessionID} was ended by ${by}`)
   }
 
   async #end(entry: ServerEntry, reason: 'Deleted' | 'SessionEnded', message: string): Promise<void> {
@@ -144,7 +154,7 @@ export class Engine {
   drainFleet(options: DrainOptions): Promise<DrainResult> {
     const { drainer, waitQueue } = this.#parts
     this.#state.draining = true
-    waitQueue.rejectAll(new FleetError('draining', 'the fleet is draining and allocates no servers'))
+    waitQueue.rejectAll(drainingError(undefined))
     this.#enqueueAll()
     const entries = () => this.inventory.servers.values()
     return drainer.drain({ what: 'the fleet', entries, isResumed: () => false }, options)

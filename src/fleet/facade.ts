@@ -18,6 +18,7 @@ import { confirmTimeoutMs } from '../rules/planning/allocation.js'
 import { isObject, shown } from '../rules/validation/problem.js'
 import { readAllocationRequest } from '../rules/validation/requests.js'
 import { Audit, type AuditedSubject } from './audit.js'
+import { allocateMany } from './batch-call.js'
 import { HealthCheck } from './health.js'
 import { withInternals } from './internals.js'
 import type { LeaderTerm } from './leader-term.js'
@@ -83,6 +84,11 @@ export function facade(deps: FacadeDependencies): Fleet {
       if (options.caller === undefined) return timedAllocate(request, options)
       const subjectOf = (allocation?: Allocation) => allocated(term, request, allocation)
       return audit.call('allocate', options, subjectOf, () => timedAllocate(request, options))
+    },
+
+    allocateMany(requests, options = {}) {
+      const subjectOf = (request: AllocationRequest, allocation?: Allocation) => allocated(term, request, allocation)
+      return allocateMany({ term, maxWaitMs: limits.maxWaitMs, audit, subjectOf }, requests, options)
     },
 
     heartbeat: (sessionHostId, heartbeat) => term.heartbeat(sessionHostId, heartbeat),

@@ -1,7 +1,7 @@
 /** A fleet whose allocations, and whose servers' starts and endings, are traced. */
 import { FleetError, messageOf } from '../contracts/errors.js'
 import { checkOptions, withMethods } from '../contracts/option-checks.js'
-import type { AllocateOptions, Fleet } from '../contracts/fleet.js'
+import type { AllocateManyOptions, AllocateOptions, Fleet } from '../contracts/fleet.js'
 import { internalsOf, withInternals } from '../fleet/internals.js'
 import { isObject } from '../rules/validation/problem.js'
 import { type Attributes, type HeaderReader, loadOpenTelemetry, type TracerProviderLike } from './open-telemetry.js'
@@ -15,7 +15,7 @@ export interface TracedFleetOptions {
 /**
  * Returns a fleet that records OpenTelemetry spans and otherwise does what `fleet` does. Pass it to `serve` or to the routes, so
  * that an allocation over HTTP continues the trace that the request's headers name; without it nothing is traced and nothing is
- * spent. Spans: `gamekeeper.allocate`, whose parent is the active span or else the request's; `gamekeeper.server.start`, from a
+ * spent. Spans: `gamekeeper.allocate` and `gamekeeper.allocate_many`, whose parent is the active span or else the request's; `gamekeeper.server.start`, from a
  * server's creation until it is ready; and `gamekeeper.server.end`, from the beginning of its end until it is gone. `close` ends
  * the spans that are open. Throws `internal` if @opentelemetry/api is not installed.
  */
@@ -25,6 +25,19 @@ export function tracedFleet(fleet: Fleet, options: TracedFleetOptions = {}): Fle
   const tracer = (options.tracerProvider ?? api.trace).getTracer('gamekeeper')
   const stop = new ServerSpans(tracer, api).follow(fleet)
   const internals = internalsOf(fleet)
+  const inSpan = async <T>(name: string, attributes: Attributes, call: () => Promise<T>): Promise<T> => {
+    const span = tracer.startSpan(name, { attributes })
+    try {
+      return await api.context.with(api.trace.setSpan(api.context.active(), span), call)
+    } catch (error) {
+      if (FleetError.is(error)) span.setAttributes({ 'gamekeeper.error_code': error.code })
+      span.recordException(error instanceof Error ? error : messageOf(error))
+      span.setStatus({ code: api.SpanStatusCode.ERROR, message: messageOf(error) })
+      throw error
+    } finally {
+      span.end()
+    }
+  }
   const headers = { get: (read: HeaderReader, name: string) => read(name.toLowerCase()), keys: () => [] }
 
   return Object.freeze<Fleet>({
@@ -39,20 +52,15 @@ export function tracedFleet(fleet: Fleet, options: TracedFleetOptions = {}): Fle
         },
       })),
 
-    async allocate(request, allocateOptions) {
-      const span = tracer.startSpan('gamekeeper.allocate', { attributes: attributesOf(request, allocateOptions) })
-      try {
-        const context = api.trace.setSpan(api.context.active(), span)
-        return await api.context.with(context, () => fleet.allocate(request, allocateOptions))
-      } catch (error) {
-        if (FleetError.is(error)) span.setAttributes({ 'gamekeeper.error_code': error.code })
-        span.recordException(error instanceof Error ? error : messageOf(error))
-        span.setStatus({ code: api.SpanStatusCode.ERROR, message: messageOf(error) })
-        throw error
-      } finally {
-        span.end()
-      }
-    },
+    allocate: (request, allocateOptions) =>
+      inSpan('gamekeeper.allocate', attributesOf(request, allocateOptions), () =>
+        fleet.allocate(request, allocateOptions),
+      ),
+
+    allocateMany: (requests, batchOptions) =>
+      inSpan('gamekeeper.allocate_many', batchAttributesOf(requests, batchOptions), () =>
+        fleet.allocateMany(requests, batchOptions),
+      ),
 
     async close() {
       try {
@@ -72,5 +80,14 @@ function attributesOf(request: unknown, { waitMs = 0, confirm = false }: Allocat
     ...(typeof sessionID === 'string' && { 'gamekeeper.session_id': sessionID }),
     ...(typeof waitMs === 'number' && { 'gamekeeper.wait_ms': waitMs }),
     ...(typeof confirm === 'boolean' && { 'gamekeeper.confirm': confirm }),
+  }
+}
+
+/** The requests are not validated yet. */
+function batchAttributesOf(requests: unknown, { waitMs = 0, atomic = false }: AllocateManyOptions = {}): Attributes {
+  return {
+    ...(Array.isArray(requests) && { 'gamekeeper.sessions': requests.length }),
+    ...(typeof waitMs === 'number' && { 'gamekeeper.wait_ms': waitMs }),
+    ...(typeof atomic === 'boolean' && { 'gamekeeper.atomic': atomic }),
   }
 }

@@ -62,6 +62,23 @@ async function all(texts: AsyncIterable<string>): Promise<readonly string[]> {
 
 const namesOf = (object: object) => Object.keys(object).toSorted()
 
+it('allocates a batch, with the error of each session that got no server', async () => {
+  await fleet.builds.create(build())
+  await standingBy(fleet, 2)
+  const requests = [
+    { buildID, sessionID },
+    { buildID: 'none', sessionID: 'other' },
+  ]
+  const [first, second] = await client.allocateMany(requests)
+  expect(first?.allocation?.server).toEqual((await fleet.allocate({ buildID, sessionID })).server)
+  expect(first?.allocation?.port()).toBe((await fleet.allocate({ buildID, sessionID })).port())
+  expect(second?.error).toMatchObject({ code: 'not-found', message: 'no build has the buildID "none"' })
+  expect(await client.allocateMany(requests, { atomic: true }).catch((error: unknown) => error)).toMatchObject({
+    code: 'not-found',
+    message: expect.stringContaining('no session of the batch got a server'),
+  })
+})
+
 describe('the client', () => {
   it('has every operation of a fleet but those that only concern its host, and no other', () => {
     const there = Object.keys(fleet).filter((name) => !(name in onlyHere))

@@ -38,6 +38,47 @@ beforeEach(async () => {
 const request = { buildID, sessionID }
 const otherSession = 'AAAAAAAA-0000-1111-2222-333333333333'
 
+describe('POST /api/v1/allocate-many', () => {
+  const many = (body: unknown, query = '') => call('POST', `${server.url}/api/v1/allocate-many${query}`, { body })
+
+  it('answers with a result for each session', async () => {
+    await fleet.builds.create(build())
+    await standingBy(fleet, 2)
+    const requests = [
+      request,
+      { ...request, sessionID: otherSession },
+      { ...request, sessionID: 'third', buildID: 'none' },
+    ]
+    const reply = await many({ requests }, '?wait=1')
+    expect(reply.status).toBe(200)
+    expect(JSON.parse(reply.text)).toMatchObject({
+      results: [
+        { sessionID, allocation: { SessionID: sessionID } },
+        { sessionID: otherSession, allocation: { SessionID: otherSession } },
+        { sessionID: 'third', error: { code: 'not-found', message: 'no build has the buildID "none"' } },
+      ],
+    })
+  })
+
+  it.each<[string, unknown, string]>([
+    ['no object', [], 'body must be an object with requests, but is []'],
+    ['no requests', {}, 'requests must be an array of at least one allocation request, but is absent'],
+    ['an unclear atomic', { requests: [request], atomic: 1 }, 'atomic must be true or false, but is 1'],
+    ['a session that is listed twice', { requests: [request, request] }, 'requests[1].sessionID must not repeat'],
+  ])('answers with 400: %s', async (_, body, message) => {
+    const reply = await many(body)
+    expect([reply.status, JSON.parse(reply.text).error]).toEqual([400, expect.stringContaining(message)])
+  })
+
+  it('answers with the status of the error if an atomic batch cannot be made', async () => {
+    await fleet.builds.create(build())
+    await standingBy(fleet, 2)
+    const requests = ['a', 'b', 'c', 'd', 'e', 'f'].map((id) => ({ ...request, sessionID: id }))
+    const reply = await many({ requests, atomic: true })
+    expect([reply.status, reply.headers['gamekeeper-error']]).toEqual([429, 'none-standing-by'])
+  })
+})
+
 describe('POST /api/v1/allocate', () => {
   it('returns the address, ports, and session', async () => {
     await fleet.builds.create(build())
@@ -83,7 +124,7 @@ describe('an allocation is rejected', () => {
     ['a body that is not JSON', '{"buildID":', /^body is not JSON: /],
     ['an array', [], /^body must be an allocation request object/],
     ['neither buildID nor select', { sessionID }, /^body must have buildID, or select$/],
-    ['a selector without builds', { sessionID, select: [{}] }, /^select\[0\]\.builds must be an array of at least one/],
+    ['a selector without builds', { sessionID, select: [{}] }, /^select\[0\] must name builds/],
     ['a buildID of a wrong type', { sessionID, buildID: 7 }, /^buildID .* but is 7$/],
     ['no sessionID', { buildID }, /^sessionID must be a string of 1 to 128 visible characters.* is absent$/],
     ['a sessionID with a line break', { buildID, sessionID: 'a\nb' }, /^sessionID .* has U\+000A at position 2$/],

@@ -1,5 +1,6 @@
 /** Creates the errors that allocations are rejected with. */
 import { FleetError, messageOf } from '../../contracts/errors.js'
+import { counted } from '../../rules/model/counted.js'
 import { buildHealth } from '../../rules/model/status.js'
 import { noServerCode } from '../../rules/planning/allocation.js'
 import { causeOfShortage } from '../../rules/planning/shortage.js'
@@ -71,6 +72,17 @@ export function otherRequestError(sessionID: string, waitedMs: number): FleetErr
 
 export function isNoServerError(error: unknown): boolean {
   return FleetError.is(error, 'none-standing-by') || FleetError.is(error, 'max-reached')
+}
+
+/** `build`: the build that is draining. Undefined if the whole fleet is. */
+export function drainingError(build: BuildEntry | undefined): FleetError {
+  const what = build ? `build ${build.record.name}` : 'the fleet'
+  return new FleetError('draining', `${what} is draining and allocates no servers`)
+}
+
+export function queueFullError(total: number, maxWaiting: number): FleetError {
+  const waiting = counted(total, 'caller is', 'callers are')
+  return new FleetError('unavailable', `${waiting} waiting, and maxWaiting is ${maxWaiting}`)
 }
 
 /** Used if the store did not confirm the write, so the session may or may not have the server. */

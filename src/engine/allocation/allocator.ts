@@ -7,14 +7,22 @@ import type { Allocation } from '../../contracts/sessions.js'
 import type { AllocationRequest, Session } from '../../rules/model/resources.js'
 import { sessionKey } from '../../rules/model/session-ids.js'
 import { type Selection, selectionOf, targetOf } from '../../rules/planning/selection.js'
-import { isHeartbeatOverdue, pickServer, pickSoonest } from '../../rules/planning/allocation.js'
+import { isAllocatable, pickServer } from '../../rules/planning/allocation.js'
 import type { EngineContext } from '../context.js'
 import type { ServerWriter } from '../persistence/server-writer.js'
 import type { Activity } from '../reporting/activity.js'
 import type { BuildEntry, ServerEntry } from '../state/entries.js'
 import { AllocationOutcomes } from './allocation-outcomes.js'
-import { allocationOf } from './answer.js'
-import { isNoServerError, noBuildError, noServerError, otherRequestError } from './allocation-errors.js'
+import { allocationOf, knownAllocation } from './answer.js'
+import {
+  drainingError,
+  isNoServerError,
+  noBuildError,
+  noServerError,
+  otherRequestError,
+  queueFullError,
+} from './allocation-errors.js'
+import type { BatchGate, HeldServer } from './batch-gate.js'
 import {
   type AllocateOptions,
   type CallInProgress,
@@ -26,8 +34,8 @@ import {
 import type { Confirmations } from './confirmations.js'
 import type { RetryGrace } from './retry-grace.js'
 import { Selector } from './selector.js'
+import { soonestIn } from './soonest.js'
 import type { Home, WaitQueue } from './wait-queue.js'
-import { counted } from '../../rules/model/counted.js'
 
 export interface AllocatorDependencies {
   readonly activity: Pick<Activity, 'allocated'>
@@ -72,15 +80,10 @@ export class Allocator {
   #allocate(request: AllocationRequest, options: AllocateOptions): Promise<Allocation> {
     const key = sessionKey(request.sessionID)
     const held = this.#ctx.inventory.serverBySessionKey(key)
-    if (held?.record.session) return Promise.resolve(this.#answerKnown(held, request))
+    if (held?.record.session) return Promise.resolve(knownAllocation(this.#ctx.logger, held, request))
     const first = this.#calls.get(key)
     if (first) return this.#join(first, request, options)
-    const call = newCall(
-      request,
-      this.#selectionOf(request, options),
-      ++this.#lastTicket,
-      options.confirmMs !== undefined,
-    )
+    const call = newCall(request, this.#selectionOf(request, options), ++this.#lastTicket, options)
     this.#calls.set(key, call)
     return (call.result = this.#run(key, held, call, request, options))
   }
@@ -107,6 +110,8 @@ export class Allocator {
       throwIfAborted(options.signal)
       const concernsOnlyFirst =
         !isSame ||
+        // Another session of its batch may have failed.
+        (first.inBatch && !options.gate) ||
         FleetError.is(error, 'aborted') ||
         // Even without time left, this call may take an unheard server that the first call, which must be confirmed, may not.
         (isNoServerError(error) && (leftMs() > 0 || (first.confirms && options.confirmMs === undefined)))
@@ -140,7 +145,7 @@ export class Allocator {
           await this.#outcomes.resolve(held)
           continue
         }
-        if (held?.record.session) return this.#answerKnown(held, request)
+        if (held?.record.session) return knownAllocation(this.#ctx.logger, held, request)
 
         const build = selection ? undefined : this.#buildOf(request)
         this.#checkNotDraining(build)
@@ -159,6 +164,7 @@ export class Allocator {
           }
         }
         call.hadServer = true
+        if (options.gate && !(await options.gate.hold(key, this.#held(entry, session, selection)))) continue
         try {
           await writer.save(entry)
           // The server ended during the save, so remove the session from the store before another server may get it.
@@ -195,26 +201,13 @@ export class Allocator {
     return selection ? this.#selector.home(selection) : { build: this.#buildOf(request), isDemand: true }
   }
 
-  /** The session has a server, which may be of another build than the requested one. */
-  #answerKnown(entry: ServerEntry, { buildID, sessionID }: AllocationRequest): Allocation {
-    const allocation = allocationOf(entry, buildID)
-    if (allocation.buildMismatch) {
-      const { actual, requested } = allocation.buildMismatch
-      const { name } = entry.record
-      this.#ctx.logger.warn({ server: name, sessionID, requested, actual }, 'session has a server of another build')
-    }
-    return allocation
-  }
-
   #answerJoined(allocation: Allocation, request: AllocationRequest): Allocation {
     const entry = this.#ctx.inventory.serverBySession(request.sessionID)
-    return entry?.record.session ? this.#answerKnown(entry, request) : allocation
+    return entry?.record.session ? knownAllocation(this.#ctx.logger, entry, request) : allocation
   }
 
   #checkNotDraining(build: BuildEntry | undefined): void {
-    if (!build?.draining && !this.#deps.isDraining()) return
-    const what = build ? `build ${build.record.name} is draining and allocates no servers` : fleetIsDraining
-    throw new FleetError('draining', what)
+    if (build?.draining || this.#deps.isDraining()) throw drainingError(build)
   }
 
   /** `build` is undefined for a request with `selection`. */
@@ -222,12 +215,12 @@ export class Allocator {
     build: BuildEntry | undefined,
     session: Session,
     selection: Selection | undefined,
-    { confirmMs }: AllocateOptions,
+    { confirmMs, gate }: AllocateOptions,
     canWait: boolean,
   ): ServerEntry | undefined {
     const entry =
-      build && confirmMs !== undefined ? this.#pickSoonest(build, canWait) : this.#pick(build, selection, canWait)
-    if (entry) this.#reserve(entry, session, selection)
+      build && confirmMs !== undefined ? soonestIn(this.#ctx, build, canWait) : this.#pick(build, selection, canWait)
+    if (entry) this.#take(entry, session, selection, gate)
     return entry
   }
 
@@ -246,18 +239,28 @@ export class Allocator {
     return entry !== undefined && this.#deps.waitQueue.serveSession(sessionKey(request.sessionID), entry)
   }
 
-  #pickSoonest({ buckets, dueReady: due, heldReady: held }: BuildEntry, canWait: boolean): ServerEntry | undefined {
-    const { limits, responsiveClock } = this.#ctx
-    const now = responsiveClock.now()
-    const isOverdue = ({ silentSince }: ServerEntry) =>
-      isHeartbeatOverdue(now - silentSince, limits.heartbeatIntervalMs)
-    return pickSoonest({ ...buckets, held, due }, isOverdue, canWait)
-  }
-
   #reserve(entry: ServerEntry, session: Session, selection?: Selection): void {
     this.#ctx.inventory.reserve(entry, session, selection)
     this.#deps.retryGrace.remove(session.id, entry.build)
     this.#ctx.enqueue(entry.build)
+  }
+
+  /** Takes a server for a session: for an atomic batch, only holds it. */
+  #take(entry: ServerEntry, session: Session, selection: Selection | undefined, gate: BatchGate | undefined): void {
+    if (gate) this.#ctx.inventory.hold(entry)
+    else this.#reserve(entry, session, selection)
+  }
+
+  #held(entry: ServerEntry, session: Session, selection: Selection | undefined): HeldServer {
+    const fits = () => (selection ? this.#selector.accepts(selection, entry) : !entry.build.draining)
+    return {
+      isFree: () => entry.held && isAllocatable(entry.record) && fits(),
+      reserve: () => this.#reserve(entry, session, selection),
+      release: () => {
+        this.#ctx.inventory.release(entry)
+        this.#ctx.enqueue(entry.build)
+      },
+    }
   }
 
   #waitForServer(
@@ -274,7 +277,7 @@ export class Allocator {
     const waitedMs = this.#ctx.clock.elapsed() - since
     const leftMs = waitMs - waitedMs
     if (leftMs <= 0) throw this.#noServerError(home, selection, waitedMs)
-    if (this.#isQueueFull() && !call.hadServer) throw this.#queueFullError()
+    if (this.#isQueueFull() && !call.hadServer) throw queueFullError(waitQueue.total, this.#ctx.limits.maxWaiting)
     const waiting = {
       session: sessionKey(session.id),
       ticket: call.ticket,
@@ -284,17 +287,10 @@ export class Allocator {
       timeoutError: (last: Home) => this.#noServerError(last, selection, waitedMs + leftMs),
       signal,
     }
-    return waitQueue.wait(home, waiting, (entry) => this.#reserve(entry, session, selection))
-  }
-
-  #queueFullError(): FleetError {
-    const waiting = counted(this.#deps.waitQueue.total, 'caller is', 'callers are')
-    return new FleetError('unavailable', `${waiting} waiting, and maxWaiting is ${this.#ctx.limits.maxWaiting}`)
+    return waitQueue.wait(home, waiting, (entry) => this.#take(entry, session, selection, options.gate))
   }
 
   #isQueueFull(): boolean {
     return this.#deps.waitQueue.total >= this.#ctx.limits.maxWaiting
   }
 }
-
-const fleetIsDraining = 'the fleet is draining and allocates no servers'

@@ -1,4 +1,5 @@
 /** A call to `allocate` that has not settled yet, and the means for another call for the same session to wait for it. */
+import type { BatchGate } from './batch-gate.js'
 import type { Clock } from '../../contracts/clock.js'
 import { FleetError } from '../../contracts/errors.js'
 import type { Allocation } from '../../contracts/sessions.js'
@@ -11,6 +12,8 @@ export interface AllocateOptions {
   /** How long the call may take in all if it has to wait until the game has confirmed the session. */
   readonly confirmMs?: number | undefined
   readonly signal?: AbortSignal | undefined
+  /** The servers of an atomic batch are held until each of its sessions has one. */
+  readonly gate?: BatchGate | undefined
 }
 
 export interface CallInProgress {
@@ -20,6 +23,8 @@ export interface CallInProgress {
   readonly ticket: number
   /** True if the call waits until its game has confirmed the session. */
   readonly confirms: boolean
+  /** True if it is part of an atomic batch, and may fail because another session gets no server. */
+  readonly inBatch: boolean
   /** True once a server has been reserved for the call. If the call waits after that, it has lost the server. */
   hadServer: boolean
   /** Functions that end the wait of joined calls whose timeout passed while a server was reserved for the session. */
@@ -34,9 +39,20 @@ export function newCall(
   request: AllocationRequest,
   selection: Selection | undefined,
   ticket: number,
-  confirms: boolean,
+  { confirmMs, gate }: Pick<AllocateOptions, 'confirmMs' | 'gate'>,
 ): CallInProgress {
-  return { request, selection, ticket, confirms, hadServer: false, timedOutJoins: undefined, result: pendingForever }
+  const confirms = confirmMs !== undefined
+  const inBatch = gate !== undefined
+  return {
+    request,
+    selection,
+    ticket,
+    confirms,
+    inBatch,
+    hadServer: false,
+    timedOutJoins: undefined,
+    result: pendingForever,
+  }
 }
 
 /**

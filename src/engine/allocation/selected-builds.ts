@@ -4,6 +4,7 @@ import type { ServerSelector } from '../../rules/model/allocation.js'
 import { sizeLimits } from '../../rules/model/sizes.js'
 import { hasLabels } from '../../rules/planning/selection.js'
 import { shown } from '../../rules/validation/problem.js'
+import { drainingError } from './allocation-errors.js'
 import type { BuildEntry } from '../state/entries.js'
 import type { Inventory } from '../state/inventory.js'
 import { labelKeys } from '../state/named-builds.js'
@@ -32,7 +33,7 @@ function labelledBuilds(inventory: Builds, labels: Readonly<Record<string, strin
 /** For selectors whose builds are all missing or draining. */
 export function noSelectedBuildError(inventory: Builds, selectors: readonly ServerSelector[]): FleetError {
   const [build] = selectors.flatMap((selector) => selectedBuilds(inventory, selector))
-  if (build) return new FleetError('draining', `build ${build.record.name} is draining and allocates no servers`)
+  if (build) return drainingError(build)
   const ids = new Set<string>()
   const others = new Set<string>()
   for (const { builds = [], buildLabels } of selectors) {

@@ -60,6 +60,7 @@ export function newServer(build: BuildEntry, record: Server, revision: string | 
     groupLink: unlinked(),
     machineLink: unlinked(),
     intent: undefined,
+    held: false,
     selection: undefined,
     uncertain: false,
     saving: undefined,

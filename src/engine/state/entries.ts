@@ -69,6 +69,8 @@ export interface ServerEntry {
   readonly machineLink: Link<ServerEntry>
   /** The session that the server is being allocated to. Not durable yet, so the caller has not been answered. */
   intent: Session | undefined
+  /** True while an atomic batch keeps the server for one of its sessions, until each has one. Nothing is written for that. */
+  held: boolean
   /** What the request for `intent` demands of the server's data, and how it changes them. Its write decides. */
   selection: Selection | undefined
   /** True if the outcome of writing `intent` is unknown. The server then stays reserved until the store has been read back. */

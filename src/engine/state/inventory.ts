@@ -174,9 +174,16 @@ export class Inventory {
   /** Reserves a server that can be allocated for a session, so that no other caller gets it. */
   reserve(entry: ServerEntry, session: Session, selection?: Selection): void {
     if (entry.intent) throw new Error(`server ${entry.record.name} is reserved for another session already`)
+    entry.held = false
     entry.intent = session
     entry.selection = selection
     this.#indexSession(session, entry)
+    this.#place(entry)
+  }
+
+  /** Keeps a server that can be allocated for an atomic batch, so that no other caller gets it. `reserve` or `release` follows. */
+  hold(entry: ServerEntry): void {
+    entry.held = true
     this.#place(entry)
   }
 
@@ -193,9 +200,10 @@ export class Inventory {
     this.update(entry, record)
   }
 
-  /** Cancels a reservation. */
+  /** Cancels a reservation, or gives up a server that is held. */
   release(entry: ServerEntry): void {
     const session = entry.intent
+    entry.held = false
     entry.intent = undefined
     entry.selection = undefined
     entry.uncertain = false

@@ -47,7 +47,7 @@ export function bucketOf(entry: ServerEntry): Bucket {
       if (entry.late) return current ? 'late' : 'outdatedLate'
       return current ? 'initializing' : 'outdatedInitializing'
     case 'StandingBy':
-      if (entry.intent) return 'reserved'
+      if (entry.intent || entry.held) return 'reserved'
       if (!isAllocatable(entry.record)) return current ? 'unready' : 'outdatedUnready'
       if (isHeard(entry)) return current ? 'ready' : 'outdatedReady'
       return current ? 'unheard' : 'outdatedUnheard'

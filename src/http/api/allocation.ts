@@ -1,6 +1,6 @@
 /** The allocation API: one operation, which allocates a server to a session. */
-import { FleetError } from '../../contracts/errors.js'
-import type { AllocateOptions } from '../../contracts/fleet.js'
+import { type ErrorCode, FleetError } from '../../contracts/errors.js'
+import type { AllocateManyOptions, AllocateOptions } from '../../contracts/fleet.js'
 import { defaultLimits } from '../../contracts/options.js'
 import {
   aNumber,
@@ -23,7 +23,7 @@ import { guard, type GuardOptions, guardOptionTypes } from '../access/guard.js'
 import { allocationStatuses, errorResponse } from '../core/error-responses.js'
 import type { Exchange, Handler } from '../core/exchange.js'
 import { operation, type RouteGroup } from '../core/handler-table.js'
-import { json } from '../core/http-response.js'
+import { type HttpResponse, json } from '../core/http-response.js'
 import { readJson } from '../core/read-json.js'
 import { defaultMaxBodyBytes } from '../core/request-body.js'
 import { createRoutes, type Routes } from '../core/routes.js'
@@ -60,9 +60,11 @@ export const allocationOptionTypes: OptionTypes<AllocationRoutesOptions> = {
 /** The part of a fleet that the allocation API uses. Requests are passed on unchecked: the fleet validates them. */
 export interface AllocatingFleet {
   allocate(request: unknown, options?: AllocateOptions): Promise<AnsweredAllocation>
+  /** Absent: the API has no batches. */
+  allocateMany?(requests: unknown, options?: AllocateManyOptions): Promise<readonly AnsweredResult[]>
 }
 
-/** `POST /api/v1/allocate`. */
+/** `POST /api/v1/allocate` and `POST /api/v1/allocate-many`. */
 export function allocationRoutes(fleet: AllocatingFleet, options: AllocationRoutesOptions = {}): Routes {
   checkOptions('allocationRoutes', options, allocationOptionTypes)
   const closing = new AbortController()
@@ -104,20 +106,42 @@ export function allocationGroup(
     if (needsGuid) requireGuid(request)
     return { waitMs, confirm, request }
   }
+  const readMany = async (exchange: Exchange) => {
+    const waitMs = readWaitMs(exchange.query('wait'), maxWaitMs)
+    const batch = readBatchBody(await readJson(exchange, maxBodyBytes))
+    if (needsGuid && Array.isArray(batch.requests)) batch.requests.forEach(requireGuid)
+    return { waitMs, batch }
+  }
   const allocate = async (exchange: Exchange) => {
     const { waitMs, confirm, request } = await read(exchange)
     const caller = callerOf(exchange)
     if (!confirm && !waitMs) return answer(await fleet.allocate(request, { caller }))
     const allocateOptions = { caller, ...(waitMs !== undefined && { waitMs }), ...(confirm && { confirm }) }
-    const wait = () => allocateWaiting(fleet, request, allocateOptions, { gone: exchange.signal(), closing })
+    const work = (signal: AbortSignal) => fleet.allocate(request, { ...allocateOptions, signal })
+    const wait = () => waiting(work, { gone: exchange.signal(), closing })
     return answer(await allocationGuard.inFlight.whileUncounted(wait))
   }
+  const allocateMany = async (exchange: Exchange) => {
+    const { waitMs, batch } = await readMany(exchange)
+    const { requests, ...rest } = batch
+    const batchOptions = { ...rest, caller: callerOf(exchange), ...(waitMs !== undefined && { waitMs }) }
+    const work = async (signal?: AbortSignal) =>
+      batchAnswer((await fleet.allocateMany?.(requests, { ...batchOptions, ...(signal && { signal }) })) ?? [])
+    if (!waitMs) return work()
+    return allocationGuard.inFlight.whileUncounted(() => waiting(work, { gone: exchange.signal(), closing }))
+  }
+  const inTrace = (handler: Handler) => (inRequest ? traced(inRequest, handler) : handler)
+  const check = (exchange: Exchange): Promise<unknown> =>
+    exchange.path === manyPath ? readMany(exchange) : read(exchange)
 
   return {
-    paths: { '/api/v1/allocate': { POST: operation('allocate', inRequest ? traced(inRequest, allocate) : allocate) } },
+    paths: {
+      '/api/v1/allocate': { POST: operation('allocate', inTrace(allocate)) },
+      ...(fleet.allocateMany && { [manyPath]: { POST: operation('allocateMany', inTrace(allocateMany)) } }),
+    },
     errorResponse: (error) => errorResponse(error, allocationStatuses, options.compat !== undefined),
     guard: allocationGuard,
-    forward: link && forwarding({ link, closing, maxBodyBytes, check: read, uncounted }),
+    forward: link && forwarding({ link, closing, maxBodyBytes, check, uncounted }),
   }
 }
 
@@ -168,16 +192,11 @@ interface Cancellation {
   readonly closing: AbortSignal
 }
 
-async function allocateWaiting(
-  fleet: AllocatingFleet,
-  request: unknown,
-  options: AllocateOptions,
-  { gone, closing }: Cancellation,
-): Promise<AnsweredAllocation> {
+async function waiting<T>(work: (signal: AbortSignal) => Promise<T>, { gone, closing }: Cancellation): Promise<T> {
   if (closing.aborted) throw closingError()
   const either = eitherSignal(gone, closing)
   try {
-    return await fleet.allocate(request, { ...options, signal: either.signal })
+    return await work(either.signal)
   } catch (error) {
     if (!closing.aborted || gone.aborted || !FleetError.is(error, 'aborted')) throw error
     throw closingError()
@@ -189,4 +208,41 @@ async function allocateWaiting(
 /** Without a cause, so that a caller reads one sentence. */
 function closingError(): FleetError {
   return new FleetError('closed', 'this host is closing; retry on another host, or here after its restart')
+}
+
+const manyPath = '/api/v1/allocate-many'
+
+/** What `fleet.allocateMany` resolves with. */
+export type AnsweredResult =
+  | { readonly sessionID: string; readonly allocation: AnsweredAllocation; readonly error?: never }
+  | { readonly sessionID: string; readonly allocation?: never; readonly error: FleetError }
+
+interface BatchBody {
+  /** Not validated: the fleet does that. */
+  readonly requests: unknown
+  readonly atomic?: boolean
+}
+
+function readBatchBody(body: unknown): BatchBody {
+  if (!isObject(body)) {
+    throw new FleetError('invalid', `body must be an object with requests, but is ${shown(body)}`)
+  }
+  const { requests, atomic } = body
+  if (atomic === undefined) return { requests }
+  if (typeof atomic === 'boolean') return { requests, atomic }
+  throw new FleetError('invalid', `atomic must be true or false, but is ${shown(atomic)}`)
+}
+
+/** Always in gamekeeper's own format: no other project has batches. */
+function batchAnswer(results: readonly AnsweredResult[]): HttpResponse {
+  const { allocation: bodyOf } = dialectOf(undefined)
+  return json(200, {
+    results: results.map(({ sessionID, allocation, error }) =>
+      allocation ? { sessionID, allocation: bodyOf(allocation) } : { sessionID, error: errorBody(error) },
+    ),
+  })
+}
+
+function errorBody({ code, message, details }: FleetError): { readonly code: ErrorCode; readonly message: string } {
+  return { code, message, ...(details && { details }) }
 }

@@ -7,6 +7,7 @@ export type Role = (typeof roles)[number]
 /** docs/guides/securing.md lists these operations; a test compares the two. */
 export const operations = {
   allocate: 'allocate',
+  allocateMany: 'allocate',
   listBuilds: 'read',
   createBuild: 'manage',
   applyBuild: 'manage',

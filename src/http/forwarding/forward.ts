@@ -65,7 +65,7 @@ class ForwardableCall {
     this.#exchange = new RepeatableExchange(exchange)
     this.#context = context
     this.#mayRepeat = mayRepeat(operation)
-    this.#waitMs = operation.name === 'allocate' ? waitMsOf(exchange.query('wait')) : undefined
+    this.#waitMs = operation.role === 'allocate' ? waitMsOf(exchange.query('wait')) : undefined
   }
 
   async run(): Promise<HttpResponse> {

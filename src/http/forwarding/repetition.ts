@@ -5,7 +5,7 @@ import type { Operation } from '../api/operations.js'
 
 /** Reading twice does no harm, and a session gets one server however often it is allocated. */
 export function mayRepeat({ name, role }: Operation): boolean {
-  return role === 'read' || name === 'allocate'
+  return role === 'read' || name === 'allocate' || name === 'allocateMany'
 }
 
 /** The next leader may do what this host could not, because it does not lead, or has stopped to meanwhile. */

@@ -11,6 +11,7 @@ import type { Compat } from '../api/compat.js'
 import type { SessionIDs } from '../api/allocation.js'
 import type { OperationName, ProbeName } from '../api/operations.js'
 import type { BodySchema } from './json-schema.js'
+import { allocateManyDoc } from './batch-docs.js'
 import { observationDocs } from './observation-docs.js'
 import { operatorDocs } from './operator-docs.js'
 import { done, gameServerBuilds, gameServers, oneGameServerDetail } from './schemas.js'
@@ -89,6 +90,12 @@ export interface DescriptionOptions {
 export function operationDocs(options: DescriptionOptions = {}): Readonly<Record<DocumentedName, OperationDoc>> {
   const { compat, sessionIDs, maxWaitMs = defaultLimits.maxWaitMs } = options
   const isThundernetes = compat === 'thundernetes'
+  const request = sessionIDs === 'guid' ? guidAllocationRequest : allocationRequest
+  const wait = {
+    name: 'wait',
+    description: 'Seconds to wait for a server when none is standing by.',
+    schema: { type: 'number', minimum: 0, maximum: maxWaitMs / 1_000, default: 0 },
+  }
   return {
     allocate: {
       method: 'post',
@@ -96,11 +103,7 @@ export function operationDocs(options: DescriptionOptions = {}): Readonly<Record
       tag: 'allocation',
       summary: 'Allocates a server that is standing by. The same sessionID always gets the same server.',
       query: [
-        {
-          name: 'wait',
-          description: 'Seconds to wait for a server when none is standing by.',
-          schema: { type: 'number', minimum: 0, maximum: maxWaitMs / 1_000, default: 0 },
-        },
+        wait,
         {
           name: 'confirm',
           description:
@@ -110,11 +113,12 @@ export function operationDocs(options: DescriptionOptions = {}): Readonly<Record
           allowEmptyValue: true,
         },
       ],
-      body: sessionIDs === 'guid' ? guidAllocationRequest : allocationRequest,
+      body: request,
       status: 200,
       answer: allocation,
       errors: [400, 404, 413],
     },
+    allocateMany: allocateManyDoc(request, wait),
     createBuild: {
       ...{ method: 'post', path: builds, tag: 'management' },
       summary: 'Creates a build. The build is durable when the call returns; its servers start afterwards.',

@@ -52,6 +52,8 @@ export const sizeLimits = Object.freeze({
   listValueBytes: 256,
   /** All values in all lists of a server. */
   listsBytes: 64 * kibibyte,
+  /** Number of allocations in a batch. */
+  batch: 100,
   /** Number of selectors in an allocation. */
   selectors: 8,
   /** Number of builds in a selector. */

@@ -10,6 +10,7 @@ export async function runCallers(context: SimulationContext, count: number, long
   const { world } = context
   const build = world.oneOf(world.chance(0.05) ? buildNames : existingBuilds(context.store))
   if (build === undefined) return
+  if (world.chance(0.1)) return runBatch(context, build, count)
   await Promise.all(Array.from({ length: count }, () => runCaller(context, build, longestWaitMs)))
 }
 
@@ -29,6 +30,45 @@ async function runCaller(context: SimulationContext, build: string, longestWaitM
     if (served && !world.chance(0.2)) return
     // Some callers retry quickly, like a program; others slowly, like a person.
     await pause(world, world.chance(0.5) ? world.between(1, 200) : world.between(50, 10_000))
+  }
+}
+
+/** One call for several sessions. Retries it with the same ones. */
+async function runBatch(context: SimulationContext, build: string, count: number): Promise<void> {
+  const { world } = context
+  const requests = Array.from({ length: count }, () => someRequest(context, build))
+  const atomic = world.chance(0.5)
+  for (let attempt = 0; attempt < 4; attempt++) {
+    const answer = allocateMany(context, requests, atomic)
+    if (await Promise.race([answer, pause(world, 60_000).then(() => false)])) return
+    await pause(world, world.between(1, 10_000))
+  }
+}
+
+/** Resolves to true if every session got a server. */
+async function allocateMany(
+  { world, invariants, hosts, totals }: SimulationContext,
+  requests: readonly AllocationRequest[],
+  atomic: boolean,
+): Promise<boolean> {
+  const host = hosts.pickResponsive()
+  if (!host?.fleet) return false
+  try {
+    const results = await host.fleet.allocateMany(requests, { atomic })
+    for (const { sessionID, allocation, error } of results) {
+      if (error?.code === 'internal' || (error && atomic)) throw error
+      if (!allocation) continue
+      totals.allocations++
+      invariants.sessions.returnedToCaller(sessionID, allocation.IPV4Address)
+    }
+    world.note(
+      `caller: a batch of ${requests.length} has ${results.filter(({ allocation }) => allocation).length} servers`,
+    )
+    return results.every(({ allocation }) => allocation !== undefined)
+  } catch (error) {
+    if (!FleetError.is(error) || error.code === 'internal') throw error
+    totals.refusals++
+    return false
   }
 }
 
