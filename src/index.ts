@@ -61,7 +61,16 @@ export {
   type FleetLimits,
   type FleetOptions,
 } from './contracts/options.js'
-export type { Allocation, BatchResult, GameSession, GameSessionBody, Sessions } from './contracts/sessions.js'
+export type {
+  AllocateRequested,
+  Allocation,
+  BatchResult,
+  GameSession,
+  GameSessionBody,
+  GrantedAllocation,
+  RequestedAllocation,
+  Sessions,
+} from './contracts/sessions.js'
 export type {
   Collection,
   DamagedRecord,

@@ -9,6 +9,7 @@ import { playerIDs, time } from '../../src/rules/schemas/common.js'
 import { gameServerDetail } from '../../src/rules/schemas/detail.js'
 import { gameServer } from '../../src/rules/schemas/server.js'
 import { serverData } from '../../src/rules/schemas/server-data.js'
+import { allocations } from './allocations.js'
 import { eachOf, structural, type StructuralSchema, unbounded } from './structural-schema.js'
 
 export interface Column {
@@ -19,10 +20,10 @@ export interface Column {
   readonly priority?: 1
 }
 
-interface Resource {
+export interface Resource {
   readonly kind: string
-  /** The second one is for clusters in which another operator uses the first. */
-  readonly shortNames: readonly [string, string]
+  /** The last one is for clusters in which another operator uses the others. */
+  readonly shortNames: readonly string[]
   readonly subresources?: object
   readonly columns: readonly Column[]
   readonly schema: StructuralSchema
@@ -235,7 +236,7 @@ const details: Resource = {
   },
 }
 
-export const definitions: readonly object[] = [builds, servers, details].map(definitionOf)
+export const definitions: readonly object[] = [builds, servers, details, allocations].map(definitionOf)
 
 function definitionOf({ kind, shortNames, subresources, columns, schema }: Resource): object {
   const singular = kind.toLowerCase()

@@ -2,7 +2,7 @@
 import { type DeclaredPorts, findPort, namedPorts } from '../rules/model/named-ports.js'
 import type { Build, Ref, RefLike, Server } from '../rules/model/resources.js'
 import type { AllocatedPort, AllocationBody, AllocationDetails, BuildMismatch } from '../rules/model/wire.js'
-import type { AuditedCallOptions } from './audit.js'
+import type { AuditedCallOptions, Caller } from './audit.js'
 import type { CallOptions } from './call-options.js'
 import { FleetError } from './errors.js'
 
@@ -140,3 +140,23 @@ export interface Sessions {
    */
   end(sessionID: string, options?: AuditedCallOptions): Promise<void>
 }
+
+/** An allocation that is requested through the store instead of by a call, such as by an object in a cluster. */
+export interface RequestedAllocation extends Required<CallOptions> {
+  /** Only builds and sessions of this namespace are used. */
+  readonly namespace: string
+  /** As in `Fleet.allocate`, not validated yet. */
+  readonly request: unknown
+  /** At most the fleet's `limits.maxWaitMs` of it is used. */
+  readonly waitMs: number
+  readonly caller: Caller
+}
+
+export interface GrantedAllocation {
+  readonly allocation: Allocation
+  /** Name of the machine that the server runs on, if known. */
+  readonly node: string | undefined
+}
+
+/** Rejects like `Fleet.allocate`, and with `forbidden` if the session has a server in another namespace. */
+export type AllocateRequested = (requested: RequestedAllocation) => Promise<GrantedAllocation>

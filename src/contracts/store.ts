@@ -7,6 +7,7 @@ import type { Build, Detail, Ref, Server } from '../rules/model/resources.js'
 import type { GameServerBuild } from '../rules/model/wire.js'
 import type { CallOptions } from './call-options.js'
 import type { FleetEvent } from './events.js'
+import type { AllocateRequested } from './sessions.js'
 
 /** A record and the revision at which it was read or written. */
 export interface Versioned<T> {
@@ -120,6 +121,12 @@ export interface Store {
   /** Reports changes until the returned function is called. Never throws. */
   watch?(listener: StoreListener): () => void
   readonly display?: StoreDisplay
+  /**
+   * Has the allocations carried out that are requested through the store, and reports their outcomes there, until the returned function is
+   * called. Called on the host that leads. The same request may be carried out again, always with the same sessionID. Never throws. Absent
+   * if allocations are not requested through the store.
+   */
+  serveAllocations?(allocate: AllocateRequested): () => void
   /**
    * A key of 32 bytes that only hosts of this store can compute, and that differs for each purpose. Hosts prove themselves to each other
    * by it. Undefined while the secret is not known. Absent if the store keeps none.

@@ -5,6 +5,7 @@ import type { AgentEndpoint } from '../contracts/backend.js'
 import type { Fleet } from '../contracts/fleet.js'
 import { type FleetOptions, resolveOptions } from '../contracts/options.js'
 import { openDefaultStore } from '../stores/default-store.js'
+import { followAllocationRequests } from './allocation-requests.js'
 import { facade } from './facade.js'
 import { heartbeatForwarder } from './forwarding/heartbeats.js'
 import { type OpenLink, openLink } from './forwarding/link.js'
@@ -85,6 +86,7 @@ export async function createFleet(options: FleetOptions): Promise<Fleet> {
     await term.begun
     const { forwardHeartbeat } = target
     const fleet = facade({ term, backend, store, resolved, agentAddress, link, forwardHeartbeat, handOver, cleanUp })
+    cleanUp.unshift(followAllocationRequests({ store, term, allocate: fleet.allocate, limits: resolved.limits }))
     const { development } = backend.capabilities
     // Last, because the games of such a fleet end while the backend closes.
     if (development) cleanUp.push(followGameOutput(fleet, development.output))

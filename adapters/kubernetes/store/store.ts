@@ -2,6 +2,7 @@
  * The store of a fleet on Kubernetes: custom resources are the records. Changes made with kubectl arrive through `watch`;
  * `display` writes the counts and Events that kubectl shows.
  */
+import type { AllocateRequested } from '../../../src/contracts/sessions.js'
 import type { CallOptions } from '../../../src/contracts/call-options.js'
 import type { Clock } from '../../../src/contracts/clock.js'
 import { FleetError, throwIfAborted } from '../../../src/contracts/errors.js'
@@ -9,13 +10,15 @@ import type { Logger } from '../../../src/contracts/logger.js'
 import type { Store, StoreListener } from '../../../src/contracts/store.js'
 import { deriveKey } from '../../../src/platform/shared-key.js'
 import type { PodTemplateSpec, Ref } from '../../../src/rules/model/resources.js'
+import { RequestedAllocations } from '../allocations/requested-allocations.js'
 import type { KubernetesApi } from '../client/api.js'
 import type { OwnerReference } from '../client/kube-objects.js'
 import { BuildCollection } from './build-collection.js'
 import { CollectionFollower } from './collection-follower.js'
-import type { CustomObjectsDependencies } from './custom-objects.js'
+import { CustomObjects, type CustomObjectsDependencies } from './custom-objects.js'
 import { DetailCollection } from './detail-collection.js'
 import { ClusterDisplay } from './display/display.js'
+import type { KubeEvent } from './display/kube-event.js'
 import { FleetHome } from './fleet-home.js'
 import { FleetKey } from './key/fleet-key.js'
 import { tokenEncryption } from './key/token-encryption.js'
@@ -62,6 +65,7 @@ export class KubernetesStore implements Store {
   readonly #options: KubernetesStoreOptions
   readonly #resources: FleetResources
   readonly #follower: CollectionFollower
+  readonly #allocations: CustomObjects
   readonly #closing = new AbortController()
   readonly #key: FleetKey
   readonly #home: FleetHome
@@ -80,6 +84,7 @@ export class KubernetesStore implements Store {
     const encryption = tokenEncryption({ clock, logger, key: () => this.#key.key })
     this.servers = new ServerCollection(deps, resources, encryption, this.builds, logger)
     this.details = new DetailCollection(deps, resources, this.servers)
+    this.#allocations = new CustomObjects(deps, resources.allocations)
     this.#follower = new CollectionFollower({ api, clock, logger })
     const ownerOfServer = (ref: Ref) => this.ownerOfServer(ref)
     this.display = new ClusterDisplay({
@@ -130,12 +135,28 @@ export class KubernetesStore implements Store {
       stops.forEach((end) => end())
       this.servers.forgetMessages()
     }
+    return this.#untilClosed(stop)
+  }
+
+  /** Returns a function that stops; closing the store stops, too. */
+  #untilClosed(stop: () => void): () => void {
     const { signal } = this.#closing
     signal.addEventListener('abort', stop, { once: true })
     return () => {
       signal.removeEventListener('abort', stop)
       stop()
     }
+  }
+
+  serveAllocations(allocate: AllocateRequested): () => void {
+    const { api, clock, logger } = this.#options
+    const resource = this.#resources.allocations
+    const event = (shown: KubeEvent) => this.display.show(shown)
+    const requested = new RequestedAllocations(
+      { api, clock, logger, resource, objects: this.#allocations, event },
+      allocate,
+    )
+    return this.#untilClosed(() => requested.stop())
   }
 
   async probe(options?: CallOptions): Promise<void> {

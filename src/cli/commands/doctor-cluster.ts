@@ -12,6 +12,7 @@ import type { Finding } from './doctor-games.js'
 const maxSkewMs = 60_000
 const timeoutMs = 10_000
 
+const statuses = 'gameserverbuilds/status gameservers/status gameserverallocations/status'
 const mend = 'give this user Roles like those in examples/kubernetes/gamekeeper.yaml'
 
 /** One right. Without a namespace: in all. `resource` may contain a subresource. */
@@ -45,7 +46,8 @@ export function rightsOf(
     ...everywhere.flatMap((namespace) => [
       ...inOne(namespace, apiGroup, 'gameserverbuilds gameservers', 'get list watch create patch delete'),
       ...inOne(namespace, apiGroup, 'gameserverdetails', 'get list create patch delete'),
-      ...inOne(namespace, apiGroup, 'gameserverbuilds/status gameservers/status', 'update'),
+      ...inOne(namespace, apiGroup, 'gameserverallocations', 'get list watch delete'),
+      ...inOne(namespace, apiGroup, statuses, 'update'),
       ...inOne(namespace, '', 'pods', 'get list watch create patch delete'),
       ...inOne(namespace, '', 'pods/log', 'get'),
       ...inOne(namespace, '', 'secrets', 'get create'),

@@ -7,6 +7,7 @@ import { kubernetesBackend } from 'gamekeeper/kubernetes'
 import { expect, it, onTestFinished } from 'vitest'
 import { parseAllDocuments } from 'yaml'
 import { defaultKubeConfig } from '../../../adapters/kubernetes/client/kube-config.js'
+import { defaultApiGroup } from '../../../src/rules/model/wire.js'
 import { root } from '../../package/sources.js'
 import { until } from '../../e2e/until.js'
 import { kubectlWith } from './support/cluster.js'
@@ -22,6 +23,7 @@ import { hollowBuild, hollowPod } from './support/scale-fleet.js'
 const inTrouble = [
   'watch leases',
   ...['get gameserverbuilds', 'get gameserverdetails', 'get gameservers', 'get pods', 'patch gameservers'],
+  'get gameserverallocations',
   'patch secrets',
   'list events',
 ]
@@ -82,6 +84,16 @@ describeOnCluster('the permissions in examples/kubernetes', () => {
     }
     // Hollow nodes have no logs; only the request matters.
     await expect(fleet.servers.logs({ namespace: space(), name }).next()).rejects.toThrow('failed to read the log')
+    const spec = { buildID: 'unknown', waitSeconds: 0, ttlSecondsAfterFinished: 0 }
+    const requested = {
+      apiVersion: `${defaultApiGroup}/v1alpha1`,
+      kind: 'GameServerAllocation',
+      metadata: { name: 'match' },
+      spec,
+    }
+    await kubectlWith(JSON.stringify(requested), '-n', space(), 'create', '-f', '-')
+    const isRemoval = (call: string) => rightFor(call) === 'delete gameserverallocations'
+    await until('a finished allocation is removed', () => proxy.requests.some(isRemoval))
     await fleet.builds.patch(ref, { standingBy: 1, max: 3 })
     // When the build is deleted, the cluster's garbage collector may delete the pods before the host does.
     await until('the host has deleted a pod', () => proxy.requests.some((call) => rightFor(call) === 'delete pods'))

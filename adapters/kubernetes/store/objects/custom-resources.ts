@@ -12,6 +12,7 @@ export interface FleetResources {
   readonly builds: ResourceType
   readonly servers: ResourceType
   readonly details: ResourceType
+  readonly allocations: ResourceType
   /** Label on servers, details and pods with the name of their build. */
   readonly buildLabel: string
   /** Annotation on builds created by this store with the record's uid, used until the object's status contains the uid. */
@@ -26,6 +27,7 @@ export function fleetResources(group: string = defaultApiGroup): FleetResources 
     builds: resourceType(group, 'v1alpha1', 'gameserverbuilds', 'GameServerBuild'),
     servers: resourceType(group, 'v1alpha1', 'gameservers', 'GameServer'),
     details: resourceType(group, 'v1alpha1', 'gameserverdetails', 'GameServerDetail'),
+    allocations: resourceType(group, 'v1alpha1', 'gameserverallocations', 'GameServerAllocation'),
     buildLabel: `${group}/build`,
     createdAsAnnotation: `${group}/made-as`,
     homeAnnotation: `${group}/home`,

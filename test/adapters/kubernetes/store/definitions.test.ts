@@ -173,8 +173,10 @@ describe('the custom resource definitions', () => {
       const spec = at(document, 'spec')
       return { group: at(spec, 'group'), plural: at(spec, 'names.plural'), kind: at(spec, 'names.kind') }
     })
-    const { builds, servers, details } = fleetResources()
-    expect(found).toEqual([builds, servers, details].map(({ group, plural, kind }) => ({ group, plural, kind })))
+    const { builds, servers, details, allocations } = fleetResources()
+    expect(found).toEqual(
+      [builds, servers, details, allocations].map(({ group, plural, kind }) => ({ group, plural, kind })),
+    )
   })
 
   it('have exactly the fields of a spec that validation allows', async () => {
@@ -215,7 +217,7 @@ describe('the custom resource definitions', () => {
   it('describe every field, for kubectl explain', async () => {
     const documents = parseAllDocuments(await definitionsText()).map((document): unknown => document.toJS())
     const whole = documents.map((document) => at(document, 'spec.versions.0.schema.openAPIV3Schema'))
-    expect(whole.map((schema) => typeof at(schema, 'description'))).toEqual(['string', 'string', 'string'])
+    expect(whole.map((schema) => typeof at(schema, 'description'))).toEqual(documents.map(() => 'string'))
     // Kubernetes describes the metadata itself, and allows no other description.
     const described = whole.flatMap((schema) => fieldsOf(schema).filter(([path]) => !path.startsWith('metadata')))
     expect(described.length).toBeGreaterThan(80)
