@@ -9,7 +9,7 @@ import { FleetError, throwIfAborted } from '../../../src/contracts/errors.js'
 import type { Logger } from '../../../src/contracts/logger.js'
 import type { Store, StoreListener } from '../../../src/contracts/store.js'
 import { deriveKey } from '../../../src/platform/shared-key.js'
-import type { PodTemplateSpec, Ref } from '../../../src/rules/model/resources.js'
+import type { Ref } from '../../../src/rules/model/resources.js'
 import { RequestedAllocations } from '../allocations/requested-allocations.js'
 import type { KubernetesApi } from '../client/api.js'
 import type { OwnerReference } from '../client/kube-objects.js'
@@ -17,13 +17,14 @@ import { BuildCollection } from './build-collection.js'
 import { CollectionFollower } from './collection-follower.js'
 import { CustomObjects, type CustomObjectsDependencies } from './custom-objects.js'
 import { DetailCollection } from './detail-collection.js'
-import { ClusterDisplay } from './display/display.js'
+import { ClusterDisplay, involvedObject } from './display/display.js'
 import type { KubeEvent } from './display/kube-event.js'
 import { FleetHome } from './fleet-home.js'
 import { FleetKey } from './key/fleet-key.js'
 import { tokenEncryption } from './key/token-encryption.js'
 import { type FleetResources, fleetResources } from './objects/custom-resources.js'
 import { ServerCollection } from './server-collection.js'
+import { type CheckTemplate, TemplateReview } from './template-review.js'
 
 export interface KubernetesStoreOptions {
   /** Is not closed together with the store. */
@@ -38,8 +39,7 @@ export interface KubernetesStoreOptions {
   readonly namespaces: readonly string[] | undefined
   /** Whether this host leads. Default: not known. */
   readonly isLeading?: () => boolean
-  /** Rejects with `invalid` if pods have no such fields. */
-  readonly checkTemplate?: (namespace: string, template: PodTemplateSpec) => Promise<void>
+  readonly checkTemplate?: CheckTemplate
   /** Called once the store has closed. */
   readonly onClosed?: () => void
 }
@@ -127,15 +127,29 @@ export class KubernetesStore implements Store {
   }
 
   watch(listener: StoreListener): () => void {
+    const { review, builds } = this.#reviewed(listener)
     const stops = [
-      this.#follower.follow(this.builds, this.#resources.builds, listener.builds),
+      this.#follower.follow(this.builds, this.#resources.builds, builds),
       this.#follower.follow(this.servers, this.#resources.servers, listener.servers),
     ]
     const stop = () => {
       stops.forEach((end) => end())
+      review?.stop()
       this.servers.forgetMessages()
     }
     return this.#untilClosed(stop)
+  }
+
+  /** What is written through this store is checked before; what others write, afterwards. */
+  #reviewed({ builds }: StoreListener) {
+    const { clock, checkTemplate: check } = this.#options
+    if (!check) return { builds }
+    const warn = (build: Ref, message: string, at: number) => {
+      const object = involvedObject(this.#resources.builds, build, this.builds.owner(build))
+      this.display.show({ type: 'Warning', reason: 'TemplateFieldsUnknown', message, at, object })
+    }
+    const review = new TemplateReview({ clock, check, warn })
+    return { review, builds: review.reviewing(builds) }
   }
 
   /** Returns a function that stops; closing the store stops, too. */

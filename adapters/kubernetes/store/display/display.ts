@@ -75,7 +75,7 @@ export class ClusterDisplay implements StoreDisplay {
   }
 }
 
-function involvedObject(
+export function involvedObject(
   resource: ResourceType,
   { namespace, name }: Ref,
   owner: OwnerReference | undefined,

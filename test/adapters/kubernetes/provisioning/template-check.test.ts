@@ -5,8 +5,10 @@ import { describe, expect, it, onTestFinished } from 'vitest'
 import { checkTemplate, droppedFields } from '../../../../adapters/kubernetes/provisioning/template-check.js'
 import { silentLogger } from '../../../../src/contracts/logger.js'
 import { until } from '../../../e2e/until.js'
+import { kubectl, kubectlWith } from '../support/cluster.js'
 import { describeOnCluster } from '../support/describe-on-cluster.js'
 import { apiOf, configFor, fakeApiServer, respond } from '../support/fake-api-server.js'
+import { buildManifest } from '../support/fleets.js'
 import { ownNamespace } from '../support/own-namespace.js'
 import { nextRange } from '../support/support.js'
 
@@ -148,6 +150,40 @@ describeOnCluster('a build with a field that pods do not have', () => {
       await fleet.builds.create({ metadata: ref, spec: { ...spec, template: { spec: pod } } })
       await expect(fleet.builds.update(ref, { ...spec, template })).rejects.toMatchObject(refusal)
       expect((await fleet.builds.get(ref)).spec.template).toEqual({ spec: pod })
+    },
+  )
+
+  it(
+    'is warned of once by an Event if kubectl applies it, and the build is not refused',
+    { timeout: 120_000 },
+    async () => {
+      const backend = kubernetesBackend({ namespaces: [space()], portRange: nextRange(10), logger: silentLogger })
+      const fleet = await createFleet({ backend, agent: { external: '192.0.2.1:56001' }, logger: silentLogger })
+      onTestFinished(() => fleet.close())
+      const apply = (max: number) =>
+        kubectlWith(buildManifest(space(), 'applied', { standingBy: 0, max, template }), 'apply', '-f', '-')
+      await apply(1)
+      const warnings = async () => {
+        const text = await kubectl(
+          '-n',
+          space(),
+          'get',
+          'events',
+          '-o',
+          'jsonpath={range .items[*]}{.reason} {.message}{"\\n"}{end}',
+        )
+        return text.split('\n').filter((line) => line.startsWith('TemplateFieldsUnknown'))
+      }
+      const [warning] = await until('an Event says so', async () => {
+        const found = await warnings()
+        return found.length > 0 && found
+      })
+      expect(warning).toContain('spec.template.spec.nodeSelectr: pods have no such field in this cluster')
+      await apply(2)
+      const ref = { namespace: space(), name: 'applied' }
+      await until('the edit is seen', async () => (await fleet.builds.get(ref)).spec.max === 2)
+      expect((await fleet.builds.get(ref)).status.conditions ?? []).toEqual([])
+      expect(await warnings()).toHaveLength(1)
     },
   )
 })
