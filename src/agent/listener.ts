@@ -17,11 +17,14 @@ import {
   heartbeatStart,
   readHeartbeat,
 } from '../rules/game/heartbeat.js'
-import { answerText, ascii } from './answer.js'
+import { answerText } from './answer.js'
 import { type Body, HeartbeatBodies, maxHeartbeatBytes } from './bodies.js'
+import { type DataTarget, gameDataHandler } from './game-data.js'
+import type { ForwardHeartbeat, MountedRequest } from './requests.js'
+import { refuse, send } from './responses.js'
 
 /** The part of a fleet that the agent uses. */
-export interface HeartbeatTarget {
+export interface HeartbeatTarget extends DataTarget {
   heartbeat(sessionHostId: string, heartbeat: Heartbeat): HeartbeatAnswer
   /**
    * See `Fleet.knowsServer`. Called before the body is read: of a heartbeat from a caller that is no server, only the start is read.
@@ -44,14 +47,7 @@ export interface AgentListenerOptions {
   readonly logger?: Logger | false
 }
 
-export type AgentOperation = 'heartbeat' | 'gsdkInfo'
-
-/** `prefer`: the header, if the game sent one; `waitMs`: what it says. Resolves with the leader's answer, or with undefined if there is none. */
-export type ForwardHeartbeat = (
-  sessionHostId: string,
-  body: string,
-  call: { readonly prefer: string | undefined; readonly waitMs: number; readonly signal: AbortSignal },
-) => Promise<{ readonly status: number; readonly text: string } | undefined> | undefined
+export type AgentOperation = 'heartbeat' | 'gsdkInfo' | 'updateData'
 
 /** The agent as a `node:http` listener. Also works behind Express and a body parser. Returns 404 for unknown paths. */
 export function agentListener(target: HeartbeatTarget, options: AgentListenerOptions = {}): RequestListener {
@@ -59,21 +55,23 @@ export function agentListener(target: HeartbeatTarget, options: AgentListenerOpt
   const { authorize } = options
   const logger = loggerOf(options.logger)
   const serveHeartbeat = heartbeatHandler(target, logger)
+  const serveData = gameDataHandler(target, logger)
 
   const serve = (request: MountedRequest, response: ServerResponse) => {
     const call = callOf(request.originalUrl ?? request.url ?? '/')
     if (call === undefined) return refuse(response, 404, 'unknown path; heartbeats go to /v1/sessionHosts/{id}')
     if (call === malformed) return refuse(response, 400, 'the id in the path is not validly percent-encoded')
     const { method } = request
-    if (method !== 'POST' && (method !== 'PATCH' || call === gsdkInfo)) {
-      response.setHeader('Allow', call === gsdkInfo ? 'POST' : 'PATCH, POST')
+    const allowed = call === gsdkInfo ? ['POST'] : call.isData ? ['PATCH'] : ['PATCH', 'POST']
+    if (method === undefined || !allowed.includes(method)) {
+      response.setHeader('Allow', allowed.join(', '))
       return refuse(response, 405, `${method} is not allowed here`)
     }
     if (call === gsdkInfo) {
       discardRest(request)
       return send(response, 200, '')
     }
-    return serveHeartbeat(call.id, request, response)
+    return (call.isData ? serveData : serveHeartbeat)(call.id, request, response)
   }
   if (authorize === undefined) return serve
 
@@ -89,7 +87,7 @@ export function agentListener(target: HeartbeatTarget, options: AgentListenerOpt
   return (request: MountedRequest, response) => {
     const call = callOf(request.originalUrl ?? request.url ?? '/')
     if (call === undefined || call === malformed) return serve(request, response)
-    void isAuthorized(request, call === gsdkInfo ? 'gsdkInfo' : 'heartbeat').then((authorized) => {
+    void isAuthorized(request, operationOf(call)).then((authorized) => {
       if (authorized) return serve(request, response)
       refuse(response, 403, 'forbidden by the authorize option of the agent')
       discardRest(request)
@@ -194,34 +192,36 @@ function preferredWaitMs(prefer: string | string[] | undefined): number {
   return seconds === undefined ? 0 : Number(seconds) * 1_000
 }
 
-/** With a mount path, Express rewrites `url` and keeps the original in `originalUrl`. A body parser sets `body`. */
-interface MountedRequest extends IncomingMessage {
-  readonly originalUrl?: string
-  readonly body?: unknown
-}
-
 /** Sent if the fleet fails to process a heartbeat, since that must not end the game. */
 const continueAnswer: HeartbeatAnswer = { operation: 'Continue', nextHeartbeatIntervalMs: 1_000 }
 
 const gsdkInfo = Symbol('gsdkInfo')
 const malformed = Symbol('malformed')
-type Call = { readonly id: string } | typeof gsdkInfo | typeof malformed | undefined
+type Call = { readonly id: string; readonly isData: boolean } | typeof gsdkInfo | typeof malformed | undefined
+
+function operationOf(call: Exclude<Call, undefined | typeof malformed>): AgentOperation {
+  if (call === gsdkInfo) return 'gsdkInfo'
+  return call.isData ? 'updateData' : 'heartbeat'
+}
 
 const heartbeatPrefix = '/v1/sessionHosts/'
 const heartbeatSuffix = '/heartbeats'
+const dataSuffix = '/data'
 const gsdkInfoPath = /^\/v1\/metrics\/[^/]+\/gsdkinfo\/?$/
 
-/** Determines the call from the request target: `/v1/sessionHosts/{id}[/heartbeats]` or `/v1/metrics/{id}/gsdkinfo`. */
+/** Determines the call from the request target: `/v1/sessionHosts/{id}[/heartbeats]`, `/v1/sessionHosts/{id}/data` or `/v1/metrics/{id}/gsdkinfo`. */
 function callOf(target: string): Call {
   const path = pathOf(target)
   if (!path.startsWith(heartbeatPrefix)) return gsdkInfoPath.test(path) ? gsdkInfo : undefined
   let end = path.endsWith('/') ? path.length - 1 : path.length
-  if (path.endsWith(heartbeatSuffix, end)) end -= heartbeatSuffix.length
+  const isData = path.endsWith(dataSuffix, end)
+  if (isData) end -= dataSuffix.length
+  else if (path.endsWith(heartbeatSuffix, end)) end -= heartbeatSuffix.length
   const id = path.slice(heartbeatPrefix.length, end)
   if (id === '' || id.includes('/')) return undefined
-  if (!id.includes('%')) return { id }
+  if (!id.includes('%')) return { id, isData }
   try {
-    return { id: decodeURIComponent(id) }
+    return { id: decodeURIComponent(id), isData }
   } catch {
     return malformed
   }
@@ -242,17 +242,4 @@ function refuseBody(request: IncomingMessage, response: ServerResponse): void {
 function sendAnswer(response: ServerResponse, answer: HeartbeatAnswer): void {
   if (answer.isElsewhere) response.setHeader('Connection', 'close')
   send(response, 200, answerText(answer))
-}
-
-function refuse(response: ServerResponse, status: number, message: string): void {
-  send(response, status, ascii(JSON.stringify({ error: message })))
-}
-
-/** `text` must be ASCII: its length is used as the length in bytes. */
-function send(response: ServerResponse, status: number, text: string): void {
-  response.writeHead(status, {
-    'Content-Type': 'application/json',
-    'Content-Length': text.length,
-  })
-  response.end(text)
 }

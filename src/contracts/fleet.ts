@@ -2,7 +2,7 @@
 import type { Heartbeat, HeartbeatAnswer, HeartbeatHold } from '../rules/game/heartbeat.js'
 import type { AllocationRequest, ApplyResult, BuildSpec, RefLike } from '../rules/model/resources.js'
 import type { BuildSpecInput, RunSpec } from '../rules/model/run.js'
-import type { ServerDataUpdate } from '../rules/model/server-data.js'
+import type { ServerData, ServerDataUpdate } from '../rules/model/server-data.js'
 import type { GameServer, GameServerBuild, GameServerBuildDetail, GameServerDetail } from '../rules/model/wire.js'
 import type { AuditedCallOptions } from './audit.js'
 import type { IsolationStatus, LogsOptions } from './backend.js'
@@ -250,6 +250,11 @@ export interface Fleet {
    * hold. Never throws.
    */
   holdHeartbeat(sessionHostId: string, hold: HeartbeatHold): (() => void) | undefined
+  /**
+   * Changes the data of the server with this id, which contains the server's secret, as `servers.update` does: for an endpoint that games
+   * call. Resolves with the data when they are durable. Rejects with `not-found` if no server has this id, and like `servers.update`.
+   */
+  updateOwnData(sessionHostId: string, change: ServerDataUpdate): Promise<ServerData>
   /** Adds a listener for one type of event, or for all types with `*`. The returned function removes it. */
   on<T extends FleetEventType | '*'>(type: T, listener: EventListener<T>): () => void
   /**

@@ -14,6 +14,7 @@ import type { Store, StoreCheck } from '../contracts/store.js'
 import { buildStats } from '../engine/reporting/stats.js'
 import { lookUp } from '../engine/state/inventory.js'
 import { type AllocationRequest, keyOf, type RefLike } from '../rules/model/resources.js'
+import { noData, type ServerData } from '../rules/model/server-data.js'
 import { confirmTimeoutMs } from '../rules/planning/allocation.js'
 import { isObject, shown } from '../rules/validation/problem.js'
 import { readAllocationRequest } from '../rules/validation/requests.js'
@@ -94,6 +95,7 @@ export function facade(deps: FacadeDependencies): Fleet {
     heartbeat: (sessionHostId, heartbeat) => term.heartbeat(sessionHostId, heartbeat),
     knowsServer: (sessionHostId) => term.knowsServer(sessionHostId),
     holdHeartbeat: (sessionHostId, hold) => term.holdHeartbeat(sessionHostId, hold),
+    updateOwnData: (sessionHostId, change) => updateOwnData(term, sessionHostId, change),
     on: (type, listener) => emitter.on(type, listener),
     events(options = {}) {
       checkNames('events', options, ['from', 'signal'])
@@ -159,6 +161,14 @@ function allocated(term: LeaderTerm, request: unknown, allocation?: Allocation):
   const entry = term.leads() ? term.engine().inventory.serverBySession(sessionID) : undefined
   if (entry) return { build: entry.build.ref, server: entry.ref, sessionID }
   return allocation && { sessionID }
+}
+
+async function updateOwnData(term: LeaderTerm, sessionHostId: string, change: unknown): Promise<ServerData> {
+  const { inventory, serverData } = term.engine()
+  const entry = inventory.serverByHostId(sessionHostId)
+  if (!entry) throw new FleetError('not-found', 'no server of this fleet has this id')
+  await serverData.update(entry, change)
+  return entry.record.data ?? noData
 }
 
 /** Rejects if the leader cannot be reached, or if this host is closing and should get no more calls. */

@@ -23,6 +23,7 @@ export class AgentClient {
   readonly #id: string
   readonly #timeoutMs: number
   readonly #connections = new Agent({ keepAlive: true, maxSockets: 1 })
+  readonly #changes = new Agent({ maxSockets: 4 })
   #closed = false
 
   constructor({ origin, sessionHostId }: AgentAddress, timeoutMs: number) {
@@ -42,15 +43,31 @@ export class AgentClient {
     return this.#send('POST', `/v1/metrics/${this.#id}/gsdkinfo`, body, 1)
   }
 
+  /**
+   * Changes the data of this server. Resolves with the answer, or rejects with an AgentError. On a connection of its own, because a heartbeat
+   * may be held on the other one.
+   */
+  updateData(body: object): Promise<string> {
+    return this.#send('PATCH', `/v1/sessionHosts/${this.#id}/data`, body, 1, undefined, this.#changes)
+  }
+
   /** Aborts requests in flight. */
   close(): void {
     this.#closed = true
+    this.#changes.destroy()
     this.#connections.destroy()
   }
 
-  async #send(method: string, path: string, body: object, attempts: number, patience?: Patience): Promise<string> {
+  async #send(
+    method: string,
+    path: string,
+    body: object,
+    attempts: number,
+    patience?: Patience,
+    agent = this.#connections,
+  ): Promise<string> {
     const call: Exchange = {
-      ...{ method, url: new URL(path, this.#origin), body: JSON.stringify(body), agent: this.#connections, patience },
+      ...{ method, url: new URL(path, this.#origin), body: JSON.stringify(body), agent, patience },
       timeoutMs: this.#timeoutMs + (patience?.waitMs ?? 0),
     }
     for (let attempt = 1; attempt <= attempts && !this.#closed; attempt++) {
@@ -58,6 +75,30 @@ export class AgentClient {
       if (answer !== staleConnection) return answer
     }
     throw new Error('the connection was closed')
+  }
+}
+
+/** The agent answered with an error. */
+export class AgentError extends Error {
+  /** The fleet's error code, if the agent gave one. */
+  readonly code: string | undefined
+  /** What the agent says about it, if it does. */
+  readonly reason: string | undefined
+
+  constructor(status: number, text: string) {
+    super(`answered with status ${status}`)
+    const { code, error } = fieldsOf(text)
+    this.code = typeof code === 'string' ? code : undefined
+    this.reason = typeof error === 'string' ? error : undefined
+  }
+}
+
+function fieldsOf(text: string): { readonly code?: unknown; readonly error?: unknown } {
+  try {
+    const body: unknown = JSON.parse(text)
+    return typeof body === 'object' && body !== null ? body : {}
+  } catch {
+    return {}
   }
 }
 
@@ -118,7 +159,7 @@ function exchange(call: Exchange): Promise<string | typeof staleConnection> {
       incoming.on('end', () => {
         settled()
         if (incoming.statusCode === 200) resolve(text)
-        else reject(new Error(`answered with status ${incoming.statusCode}`))
+        else reject(new AgentError(incoming.statusCode ?? 0, text))
       })
     })
     outgoing.end(body)

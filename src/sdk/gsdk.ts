@@ -5,6 +5,7 @@
 import { systemClock } from '../contracts/clock.js'
 import type { Logger } from '../contracts/logger.js'
 import type { GameState, SessionConfig } from '../rules/game/heartbeat.js'
+import type { ServerData, ServerDataUpdate } from '../rules/model/server-data.js'
 import type { AgentClient } from './agent-client.js'
 import { type Answer, readAnswer } from './answer.js'
 import type { GameServerConfig } from './config.js'
@@ -12,6 +13,7 @@ import { type HealthCheck, healthCheck } from './health-check.js'
 import { HeartbeatLoop } from './heartbeat-loop.js'
 import type { Logs } from './logs.js'
 import { type MaintenanceCallback, MaintenanceCallbacks } from './maintenance-callbacks.js'
+import { updateData } from './server-data.js'
 import { KeepAlive } from './timers.js'
 import { intervalOf, type SdkTiming } from './timing.js'
 
@@ -32,6 +34,13 @@ export interface Gsdk {
   readonly readyForPlayers: () => Promise<SessionConfig>
   /** Reports the connected players. Call it with the whole list each time the list changes. */
   readonly updateConnectedPlayers: (ids: readonly string[]) => void
+  /**
+   * Changes labels, annotations, counters and lists of this server, all of them or none, and resolves with all its data when the change is
+   * durable. Repeats it for 15 s while no host can make it. A change that increments or decrements a counter is not repeated once a host may
+   * have made it. Rejects with a FleetError: `invalid`, `out-of-range`, `not-found` if the server is terminating, `unsupported`, or
+   * `unavailable`, after which the change may have been made.
+   */
+  readonly updateData: (change: ServerDataUpdate) => Promise<ServerData>
   /**
    * Calls `fn` once when this server has to end, either because a heartbeat answer says so or because of SIGTERM. Calls it
    * immediately if that has already happened. `fn` should save what it must and end the process, which is killed when the
@@ -74,6 +83,7 @@ export function createGsdk(deps: GsdkDependencies): Gsdk {
     },
     readyForPlayers: () => server.readyForPlayers(),
     updateConnectedPlayers: (ids: readonly string[]) => server.updateConnectedPlayers(ids),
+    updateData: (change: ServerDataUpdate) => updateData(deps.client, change),
     onTerminate: (fn: () => void | Promise<void>) => server.onTerminate(fn),
     onMaintenance: (fn: MaintenanceCallback) => server.maintenance.add(fn),
     stop: () => server.stop(),

@@ -28,7 +28,7 @@ export function heartbeatForwarder(options: HeartbeatForwarderOptions): ForwardH
   setMaxListeners(0, closing)
   /** The leader that has not answered, and when it is asked again. */
   let silent: { readonly leader: string; readonly until: number } | undefined
-  return (id, body, { prefer, waitMs, signal }) => {
+  return (id, body, { prefer, waitMs, signal, suffix = '' }) => {
     const known = link()
     // This host answers if it leads, or knows no host that does.
     const leader = known === undefined || known.leads() || closing.aborted ? undefined : known.leader()
@@ -40,7 +40,7 @@ export function heartbeatForwarder(options: HeartbeatForwarderOptions): ForwardH
       stop.abort()
     }
     const cancel = systemClock.after(holdTimeMs(waitMs, heartbeatIntervalMs, true) + answerMs, giveUp)
-    return send(known, leader, { id, body, prefer }, stop).finally(() => {
+    return send(known, leader, { id, body, prefer, suffix }, stop).finally(() => {
       cancel()
       stop.release()
     })
@@ -51,16 +51,22 @@ interface ForwardedHeartbeat {
   readonly id: string
   readonly body: string
   readonly prefer: string | undefined
+  readonly suffix: string
 }
 
-async function send(link: LeaderLink, leader: string, { id, body, prefer }: ForwardedHeartbeat, stop: EitherSignal) {
+async function send(
+  link: LeaderLink,
+  leader: string,
+  { id, body, prefer, suffix }: ForwardedHeartbeat,
+  stop: EitherSignal,
+) {
   // The next leader has the news that a heartbeat held at the last one waits for.
   const unfollow = link.follow(() => {
     if (link.leader() !== leader) stop.abort()
   })
   const request = {
     method: 'PATCH',
-    path: `/v1/sessionHosts/${encodeURIComponent(id)}`,
+    path: `/v1/sessionHosts/${encodeURIComponent(id)}${suffix}`,
     headers: { 'Content-Type': 'application/json', ...(prefer !== undefined && { Prefer: prefer }) },
     body: Buffer.from(body),
   }

@@ -31,12 +31,13 @@ export function forwardedGroups(fleet: object, groups: readonly RouteGroup[]): r
  * it then answers the game, and the connection between the hosts stays open.
  */
 export function withHeartbeats(routes: Routes, fleet: HeartbeatTarget): Routes {
-  const { heartbeat, knowsServer, holdHeartbeat } = fleet
+  const { heartbeat, knowsServer, holdHeartbeat, updateOwnData } = fleet
   const link = internalsOf(fleet)?.link
   const agent = agentListener({
     heartbeat,
     ...(knowsServer && { knowsServer }),
     ...(holdHeartbeat && { holdHeartbeat }),
+    ...(updateOwnData && { updateOwnData }),
   })
   return {
     ...routes,

@@ -23,7 +23,7 @@ async function scene() {
       validate: false,
       headers: { Connection: 'keep-alive', ...(more.wait !== undefined && { Prefer: `wait=${more.wait}` }) },
     })
-  return { election, leader, other, beat }
+  return { election, leader, other, id, beat }
 }
 
 const standingBy = { CurrentGameState: 'StandingBy', CurrentGameHealth: 'Healthy', CurrentPlayers: [] }
@@ -51,6 +51,20 @@ it('the leader hears them, and its answers reach the game', async () => {
   expect(answers.at(-1)).toContain(sessionID)
   await until(() => isAnswered('{', /^400 /))
   await until(() => isAnswered(standingBy, /^200 \{"operation":"Terminate"/, { id: 'unknown' }))
+})
+
+it('a change of the data of a server reaches the leader, and its errors the game', async () => {
+  const all = await scene()
+  const { leader, other, id } = all
+  await heard(all)
+  const change = async (body: unknown) => {
+    const url = `http://${other.fleet.agentAddress}/v1/sessionHosts/${id}/data`
+    const { status, text } = await call('PATCH', url, { body, validate: false })
+    return { status, ...JSON.parse(text) }
+  }
+  await until(async () => (await change({ labels: { map: 'dust' } })).status === 200)
+  expect((await leader.fleet.servers.list())[0]?.metadata.labels).toEqual({ map: 'dust' })
+  await until(async () => (await change({ counters: { rooms: { count: 1 } } })).code === 'invalid')
 })
 
 /** Resolves once the leader holds a heartbeat. */

@@ -1,0 +1,109 @@
+/**
+ * Serves the requests in which a game changes the data of its own server. Each is answered when the change is durable. Unlike a heartbeat,
+ * a request that cannot be carried out is answered with an error, and the SDK decides whether to repeat it.
+ */
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import { type ErrorCode, FleetError, messageOf } from '../contracts/errors.js'
+import type { Logger } from '../contracts/logger.js'
+import { discardRest } from '../platform/http-server.js'
+import { noData, type ServerData, type ServerDataUpdate } from '../rules/model/server-data.js'
+import { ascii } from './answer.js'
+import { type Body, HeartbeatBodies, maxHeartbeatBytes } from './bodies.js'
+import type { ForwardHeartbeat, MountedRequest } from './requests.js'
+import { send } from './responses.js'
+
+/** The part of a fleet that the agent uses for the data of servers. */
+export interface DataTarget {
+  /** See `Fleet.updateOwnData`. If absent, games cannot change their data. */
+  updateOwnData?(sessionHostId: string, change: ServerDataUpdate): Promise<ServerData | undefined>
+  knowsServer?(sessionHostId: string): boolean
+  readonly forwardHeartbeat?: ForwardHeartbeat | undefined
+}
+
+/** How many changes of one server may be in progress. A game that waits for each has one. */
+const maxInProgress = 16
+
+const statuses: Readonly<Partial<Record<ErrorCode, number>>> = {
+  invalid: 400,
+  'not-found': 404,
+  'out-of-range': 409,
+  'rate-limited': 429,
+  unsupported: 501,
+  'not-leader': 503,
+  closed: 503,
+  unavailable: 503,
+}
+
+export function gameDataHandler(target: DataTarget, logger: Logger) {
+  const bodies = new HeartbeatBodies()
+  const inProgress = new Map<string, number>()
+
+  const update = async (id: string, change: unknown): Promise<ServerData> => {
+    const count = inProgress.get(id) ?? 0
+    if (count >= maxInProgress) {
+      throw new FleetError('rate-limited', `${count} changes of this server are in progress; wait for them`)
+    }
+    if (!target.updateOwnData) throw new FleetError('unsupported', 'this host changes no data of servers')
+    inProgress.set(id, count + 1)
+    try {
+      // The fleet validates the change.
+      return (await target.updateOwnData(id, change as ServerDataUpdate)) ?? noData
+    } finally {
+      const left = (inProgress.get(id) ?? 1) - 1
+      if (left === 0) inProgress.delete(id)
+      else inProgress.set(id, left)
+    }
+  }
+
+  const answer = (response: ServerResponse, result: Promise<ServerData>) =>
+    void result.then(
+      (data) => send(response, 200, ascii(JSON.stringify(data))),
+      (error: unknown) => {
+        if (!FleetError.is(error)) logger.error({ err: error }, 'change of server data failed')
+        fail(response, error)
+      },
+    )
+
+  const forward = (id: string, text: string, response: ServerResponse): boolean => {
+    const gone = new AbortController()
+    const call = { prefer: undefined, waitMs: 0, signal: gone.signal, suffix: '/data' }
+    const answered = target.forwardHeartbeat?.(id, text, call)
+    if (answered === undefined) return false
+    response.once('close', () => gone.abort())
+    void answered.then((found) => {
+      if (response.destroyed) return
+      if (found) send(response, found.status, found.text)
+      else fail(response, new FleetError('unavailable', 'the leader has not answered; the change may have been made'))
+    })
+    return true
+  }
+
+  const handleBody = (id: string, body: Body, request: IncomingMessage, response: ServerResponse) => {
+    if (typeof body === 'string' || !('text' in body)) {
+      // A host that does not lead cannot tell a server from a stranger, and reads little.
+      response.setHeader('Connection', 'close')
+      const isTooLarge = body === 'too large'
+      const message = isTooLarge ? `body is larger than ${maxHeartbeatBytes} bytes` : 'this host cannot take the body'
+      fail(response, new FleetError(isTooLarge ? 'invalid' : 'not-leader', message))
+      return discardRest(request)
+    }
+    if (forward(id, body.text, response)) return
+    try {
+      const change: unknown = JSON.parse(body.text)
+      answer(response, update(id, change))
+    } catch (error) {
+      fail(response, new FleetError('invalid', `body is not JSON: ${messageOf(error)}`))
+    }
+  }
+
+  return (id: string, request: MountedRequest, response: ServerResponse) => {
+    if (request.readableDidRead) return answer(response, update(id, request.body))
+    const done = (body: Body) => handleBody(id, body, request, response)
+    return (target.knowsServer?.(id) ?? true) ? bodies.ofServer(id, request, done) : bodies.ofStranger(request, done)
+  }
+}
+
+function fail(response: ServerResponse, error: unknown): void {
+  const code = FleetError.is(error) ? error.code : 'internal'
+  send(response, statuses[code] ?? 500, ascii(JSON.stringify({ error: messageOf(error), code })))
+}
