@@ -533,6 +533,20 @@ const claims: readonly PlantedBug[] = [
 
 const selection: readonly PlantedBug[] = [
   {
+    name: 'an atomic batch that does not wait is made in part',
+    standsFor: 'a tournament begins with half of its matches',
+    file: 'src/engine/allocation/batches.ts',
+    from: 'if (!atomic)\n      return',
+    to: 'if (!atomic || waitMs === 0)\n      return',
+  },
+  {
+    name: 'an atomic batch keeps the servers that it has held when another session gets none',
+    standsFor: 'servers that no caller can get are idle for ever',
+    file: 'src/engine/allocation/batch-gate.ts',
+    from: 'server.release()\n      reject(error)',
+    to: 'reject(error)',
+  },
+  {
     name: 'a selector takes any server for one without a label',
     standsFor: 'a caller gets a server that does not fit its request',
     file: 'src/rules/planning/selection.ts',

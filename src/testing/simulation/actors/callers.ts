@@ -39,24 +39,27 @@ async function runBatch(context: SimulationContext, build: string, count: number
   const requests = Array.from({ length: count }, () => someRequest(context, build))
   const atomic = world.chance(0.5)
   for (let attempt = 0; attempt < 4; attempt++) {
-    const answer = allocateMany(context, requests, atomic)
+    const answer = allocateMany(context, requests, atomic, attempt === 0)
     if (await Promise.race([answer, pause(world, 60_000).then(() => false)])) return
     await pause(world, world.between(1, 10_000))
   }
 }
 
-/** Resolves to true if every session got a server. */
+/** Resolves to true if every session got a server. `isFirst`: no call for these sessions has been made before. */
 async function allocateMany(
-  { world, invariants, hosts, totals }: SimulationContext,
+  { world, invariants, hosts, store, totals }: SimulationContext,
   requests: readonly AllocationRequest[],
   atomic: boolean,
+  isFirst: boolean,
 ): Promise<boolean> {
   const host = hosts.pickResponsive()
   if (!host?.fleet) return false
   try {
     const results = await host.fleet.allocateMany(requests, { atomic })
     for (const { sessionID, allocation, error } of results) {
-      if (error?.code === 'internal' || (error && atomic)) throw error
+      if (error?.code === 'internal') throw error
+      if (error && atomic)
+        world.violate(`an atomic batch is answered without a server for ${sessionID}: ${error.message}`)
       if (!allocation) continue
       totals.allocations++
       invariants.sessions.returnedToCaller(sessionID, allocation.IPV4Address)
@@ -67,6 +70,11 @@ async function allocateMany(
     return results.every(({ allocation }) => allocation !== undefined)
   } catch (error) {
     if (!FleetError.is(error) || error.code === 'internal') throw error
+    if (isFirst && error.message.includes('no session of the batch got a server')) {
+      const sessions = new Set(requests.map(({ sessionID }) => sessionID))
+      const taken = [...store.servers.values()].find(({ record }) => sessions.has(record.session?.id ?? ''))
+      if (taken) world.violate(`an atomic batch was refused, but ${taken.record.name} has one of its sessions`)
+    }
     totals.refusals++
     return false
   }
