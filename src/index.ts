@@ -50,6 +50,8 @@ export type {
   CallOutcome,
   FleetActivity,
   FleetObserver,
+  ForwardedKind,
+  ForwardedOutcome,
   StoreCollection,
   StoreOperation,
 } from './contracts/observer.js'

@@ -17,7 +17,14 @@ export interface FleetObserver {
   backendCall?(operation: BackendOperation, outcome: CallOutcome, ms: number): void
   /** A call to the store settled. */
   storeCall?(collection: StoreCollection, operation: StoreOperation, outcome: CallOutcome, ms: number): void
+  /** The leader began to answer a request that this host has forwarded, or the request failed. An attempt that is repeated counts again. */
+  forwarded?(kind: ForwardedKind, outcome: ForwardedOutcome, ms: number): void
 }
+
+export type ForwardedKind = 'call' | 'heartbeat'
+
+/** `unsent`: the leader could not be reached. `unknown`: the connection broke after the request was sent. */
+export type ForwardedOutcome = 'ok' | 'unsent' | 'unknown'
 
 /** `conflict`: the store works, but rejected the call because the record had changed or been deleted. */
 export type CallOutcome = 'ok' | 'conflict' | 'failed'

@@ -72,7 +72,8 @@ export async function createFleet(options: FleetOptions): Promise<Fleet> {
     const stop = once(() => term.stop())
     cleanUp.unshift(stop)
     const { forwarding, elector } = resolved
-    const link = forwarding && openLink({ forwarding, elector, store, leads: () => term.leads() })
+    const link =
+      forwarding && openLink({ forwarding, elector, store, leads: () => term.leads(), observers: term.observers })
     if (link) {
       // Until the store closes, since its key proves this host to the others.
       opened.link = link

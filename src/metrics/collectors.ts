@@ -46,12 +46,14 @@ export function timeCalls(fleet: MeasuredFleet, metrics: MetricFactory): () => v
   const reconciles = metrics.histogram('gamekeeper_reconcile_duration_seconds')
   const backendCalls = metrics.histogram('gamekeeper_backend_call_duration_seconds')
   const storeCalls = metrics.histogram('gamekeeper_store_call_duration_seconds')
+  const forwarded = metrics.histogram('gamekeeper_forwarded_duration_seconds')
   return fleet.observe({
     allocated: (outcome, ms) => allocations.observe({ outcome }, ms / 1000),
     reconciled: (ms) => reconciles.observe({}, ms / 1000),
     backendCall: (operation, outcome, ms) => backendCalls.observe({ operation, outcome }, ms / 1000),
     storeCall: (collection, operation, outcome, ms) =>
       storeCalls.observe({ collection, operation, outcome }, ms / 1000),
+    forwarded: (kind, outcome, ms) => forwarded.observe({ kind, outcome }, ms / 1000),
   })
 }
 

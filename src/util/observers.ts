@@ -67,11 +67,12 @@ export class Observers {
 }
 
 function withBoundMethods(observer: FleetObserver): FleetObserver {
-  const { allocated, reconciled, backendCall, storeCall } = observer
+  const { allocated, reconciled, backendCall, storeCall, forwarded } = observer
   return {
     ...(allocated && { allocated: allocated.bind(observer) }),
     ...(reconciled && { reconciled: reconciled.bind(observer) }),
     ...(backendCall && { backendCall: backendCall.bind(observer) }),
     ...(storeCall && { storeCall: storeCall.bind(observer) }),
+    ...(forwarded && { forwarded: forwarded.bind(observer) }),
   }
 }

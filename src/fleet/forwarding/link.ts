@@ -1,8 +1,17 @@
 /** A fleet's link to the host that leads: who that is, and the connections to it. */
 import { FleetError } from '../../contracts/errors.js'
-import type { Elector, ForwardedRequest, ForwardingOptions, LeaderLink, Sent } from '../../contracts/elector.js'
+import {
+  type Elector,
+  type ForwardedRequest,
+  type ForwardingOptions,
+  type LeaderLink,
+  leadsPath,
+  type Sent,
+} from '../../contracts/elector.js'
+import type { ForwardedKind, ForwardedOutcome } from '../../contracts/observer.js'
 import type { Store } from '../../contracts/store.js'
 import { deriveKey } from '../../platform/shared-key.js'
+import type { Observers } from '../../util/observers.js'
 import { Connections } from './connections.js'
 
 const purpose = 'forwarding'
@@ -18,10 +27,11 @@ export interface LinkDependencies {
   readonly elector: Elector
   readonly store: Store
   readonly leads: () => boolean
+  readonly observers: Pick<Observers, 'isEmpty' | 'timedCall'>
 }
 
 /** Throws `invalid` if the elector does not know the leader's address, or if the hosts share no secret. */
-export function openLink({ forwarding, elector, store, leads }: LinkDependencies): OpenLink {
+export function openLink({ forwarding, elector, store, leads, observers }: LinkDependencies): OpenLink {
   if (!elector.follow) {
     const problem = 'createFleet: forwarding needs an elector that knows the address of the leader (follow)'
     throw new FleetError('invalid', `${problem}, as that of kubernetesBackend does`)
@@ -58,8 +68,16 @@ export function openLink({ forwarding, elector, store, leads }: LinkDependencies
       followers.add(follower)
       return () => void followers.delete(follower)
     },
-    send: (address: string, request: ForwardedRequest, signal: AbortSignal): Promise<Sent> =>
-      connections.send(address, request, signal),
+    async send(address: string, request: ForwardedRequest, signal: AbortSignal): Promise<Sent> {
+      if (observers.isEmpty || request.path === leadsPath) return connections.send(address, request, signal)
+      let outcome: ForwardedOutcome = 'unknown'
+      const send = async () => {
+        const sent = await connections.send(address, request, signal)
+        outcome = 'failure' in sent ? sent.failure : 'ok'
+        return sent
+      }
+      return observers.timedCall(send, (observer, _, ms) => observer.forwarded?.(kindOf(request), outcome, ms))
+    },
     close() {
       if (isClosed) return
       isClosed = true
@@ -70,4 +88,9 @@ export function openLink({ forwarding, elector, store, leads }: LinkDependencies
       changed()
     },
   })
+}
+
+/** The path of a heartbeat begins with the version of its protocol. */
+function kindOf({ path }: ForwardedRequest): ForwardedKind {
+  return path.startsWith('/v1/sessionHosts/') ? 'heartbeat' : 'call'
 }
