@@ -8,6 +8,7 @@ import { docker } from '../adapters/docker/engine.js'
 import { buildExampleImage, exampleImage } from '../adapters/docker/example-image.js'
 import { clusterApi, makeNamespace, removeNamespace } from '../adapters/kubernetes/support/cluster.js'
 import { installDefinitions } from '../adapters/kubernetes/support/definitions.js'
+import { loadImage } from '../adapters/kubernetes/support/example-images.js'
 
 const requested = process.env['E2E_BACKEND']
 export const backend = requested === 'docker' || requested === 'kubernetes' ? requested : 'process'
@@ -46,9 +47,10 @@ export function imageBuilt(): Promise<void> {
 /** The image fields of a container. */
 export const imageOf = backend === 'process' ? {} : { image: exampleImage, imagePullPolicy: 'Never' }
 
-/** Tags the image with the name that the sample build of the bundled server uses. */
+/** Tags the image with the name that the sample build of the bundled server uses, and makes both known to the nodes. */
 async function tagSampleImage(): Promise<void> {
   await docker.getImage(exampleImage).tag({ repo: 'gamekeeper-example', tag: 'latest' })
+  for (const image of [exampleImage, 'gamekeeper-example']) await loadImage(image)
 }
 
 export interface GameContainer {

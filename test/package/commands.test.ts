@@ -38,6 +38,13 @@ const table: readonly Commands[] = [
   },
   { page: 'docs/simulation.md', begins: 'npm run simulate', ran: 'test/simulation/simulation.test.ts', instead: quick },
   { page: 'docs/explanation/benchmarks.md', begins: 'npm run bench', ran: 'test/bench/bench.test.ts', instead: quick },
+  ...['npm', 'npx vitest', 'export', 'docker pull', 'kind'].map((begins) => ({
+    page: 'docs/explanation/running-the-tests.md',
+    begins,
+    ran: 'test/adapters/kubernetes/conformance.test.ts',
+    instead:
+      'these commands run the tests; those on a cluster run on the one in KUBECONFIG, whether or not kind made it',
+  })),
   { page: 'docs/explanation/soak.md', begins: 'npm run soak', ran: 'test/soak/soak.test.ts', instead: quick },
   {
     page: 'docs/guides/choosing-a-server.md',

@@ -5,6 +5,8 @@
 import { afterEach, describe, expect, it } from 'vitest'
 import { messageOf } from '../../../../src/contracts/errors.js'
 import { clusterApi, kubectl } from './cluster.js'
+import { loadImage } from './example-images.js'
+import { baseImage } from './support.js'
 
 export type Describe = (what: string, define: () => void) => void
 
@@ -49,6 +51,7 @@ async function askCluster(): Promise<string | undefined> {
     const api = clusterApi()
     try {
       await api.request({ what: 'get its version', method: 'GET', path: '/version', timeoutMs: 10_000 })
+      await loadImage(baseImage)
       return undefined
     } finally {
       api.close()
