@@ -70,9 +70,14 @@ export type {
   GameSession,
   GameSessionBody,
   GrantedAllocation,
+  JoinRequest,
   RequestedAllocation,
+  ReserveSeatsOptions,
   Sessions,
+  SessionsWithRoom,
+  SessionTarget,
 } from './contracts/sessions.js'
+export type { Seats } from './rules/lifecycle/seats.js'
 export type {
   Collection,
   DamagedRecord,

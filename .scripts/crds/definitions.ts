@@ -195,6 +195,19 @@ function serverStatus(): StructuralSchema {
       },
       sessionCookie: { ...textOrEmpty, description: 'sessionCookie of the allocation.' },
       initialPlayers: { ...unbounded(playerIDs), description: 'initialPlayers of the allocation.' },
+      heldSeats: {
+        type: 'array',
+        description: 'Seats of the session that are held for players who are on their way.',
+        items: {
+          type: 'object',
+          description: 'A seat that is held for a player.',
+          required: ['player', 'until'],
+          properties: {
+            player: { ...textOrEmpty, description: 'Id of the player.' },
+            until: { ...unbounded(time), description: 'When the hold ends. RFC 3339, in UTC.' },
+          },
+        },
+      },
       ending: {
         description: 'Why the server is Terminating.',
         type: 'object',

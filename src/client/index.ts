@@ -15,7 +15,18 @@ export type {
   ServerHistory,
 } from '../contracts/fleet.js'
 export type { ActivityCrash, ActivityMinute, FleetActivity } from '../contracts/observer.js'
-export type { Allocation, BatchResult, GameSession, GameSessionBody, Sessions } from '../contracts/sessions.js'
+export type {
+  Allocation,
+  BatchResult,
+  GameSession,
+  GameSessionBody,
+  JoinRequest,
+  ReserveSeatsOptions,
+  Sessions,
+  SessionsWithRoom,
+  SessionTarget,
+} from '../contracts/sessions.js'
+export type { Seats } from '../rules/lifecycle/seats.js'
 export type { AllOptions, CallOptions, Page, PageOptions } from '../contracts/call-options.js'
 export type { IsolationStatus, LogsOptions } from '../contracts/backend.js'
 export type { DrainOptions, DrainResult } from '../contracts/options.js'

@@ -28,5 +28,34 @@ export function sessionCalls(calls: Connection, management: Management): Session
       checkNames('sessions.end', options, ['signal', 'caller'])
       await deleteAt(calls, one(sessionID), options.signal)
     },
+    ...seatCalls(calls, management, one),
+  }
+}
+
+type SeatCalls = Pick<Sessions, 'reserveSeats' | 'releaseSeats' | 'withRoom' | 'join'>
+
+function seatCalls(calls: Connection, management: Management, one: (sessionID: string) => string): SeatCalls {
+  const post = async (url: string, body: unknown, signal: AbortSignal | undefined) =>
+    gameSession(await calls.json<GameSessionBody>({ method: 'POST', url, body, isIdempotent, signal }))
+  return {
+    async reserveSeats(sessionID, players, options = {}) {
+      checkNames('sessions.reserveSeats', options, ['holdMs', 'signal', 'caller'])
+      const { holdMs, signal } = options
+      return post(`${one(sessionID)}/seats`, { players, holdMs }, signal)
+    },
+    async releaseSeats(sessionID, players, options = {}) {
+      checkNames('sessions.releaseSeats', options, ['signal', 'caller'])
+      return post(`${one(sessionID)}/seats/release`, { players }, options.signal)
+    },
+    async withRoom(query, options = {}) {
+      checkNames('sessions.withRoom', options, ['signal'])
+      const url = `${management()}/sessions-with-room`
+      const call = { method: 'POST', url, body: query, isIdempotent, signal: options.signal } as const
+      return (await calls.json<readonly GameSessionBody[]>(call)).map(gameSession)
+    },
+    async join(request, options = {}) {
+      checkNames('sessions.join', options, ['signal', 'caller'])
+      return post(`${management()}/join`, request, options.signal)
+    },
   }
 }

@@ -20,6 +20,12 @@ interface ServerEventBase extends BuildEventBase {
   readonly server: Ref
 }
 
+interface SeatsEventBase extends ServerEventBase {
+  readonly sessionID: string
+  /** As many as 2 KiB can hold. */
+  readonly players: readonly string[]
+}
+
 /** A call that named its caller. `node` is present for maintenance of a node, `sessionID` for an allocation. */
 interface AuditedBase {
   readonly type: 'Audited'
@@ -73,6 +79,12 @@ export type UnnumberedEvent =
   | ({ readonly type: 'ServerEnding'; readonly reason: EndingReason; readonly crash: boolean } & ServerEventBase)
   | ({ readonly type: 'ServerRemoved' } & ServerEventBase)
   | ({ readonly type: 'Allocated'; readonly sessionID: string; readonly waitedMs: number } & ServerEventBase)
+  /** Seats of the session are held for players who are on their way. */
+  | ({ readonly type: 'SeatsReserved' } & SeatsEventBase)
+  /** A call has freed seats that were held. */
+  | ({ readonly type: 'SeatsReleased' } & SeatsEventBase)
+  /** Seats are no longer held, because the players did not come in time. */
+  | ({ readonly type: 'SeatsLapsed' } & SeatsEventBase)
   | ({ readonly type: 'PlayersChanged'; readonly players: readonly string[] } & ServerEventBase)
   /** Who did what, and from where. Says which build or server it was done to, if any. */
   | (AuditedBase & EventBase)
@@ -171,6 +183,9 @@ const eventTypes: Readonly<Record<FleetEventType, true>> = {
   OrphanFound: true,
   PlayersChanged: true,
   ReconcileFailed: true,
+  SeatsLapsed: true,
+  SeatsReleased: true,
+  SeatsReserved: true,
   ServerCreated: true,
   ServerDataChanged: true,
   ServerEnding: true,

@@ -1,4 +1,6 @@
 /** What a caller gets for a session: the result of an allocation, and the sessions that have a server now. */
+import { type Seats, seatsOf } from '../rules/lifecycle/seats.js'
+import type { ServerSelector } from '../rules/model/allocation.js'
 import { type DeclaredPorts, findPort, namedPorts } from '../rules/model/named-ports.js'
 import type { Build, Ref, RefLike, Server } from '../rules/model/resources.js'
 import type { AllocatedPort, AllocationBody, AllocationDetails, BuildMismatch } from '../rules/model/wire.js'
@@ -90,19 +92,23 @@ export interface GameSessionBody {
   readonly initialPlayers: readonly string[]
   /** The connected players, as the game last reported them. */
   readonly players: readonly string[]
+  /** Absent if the build has no `seatsPerSession`. */
+  readonly seats?: Seats
 }
 
 export interface GameSession extends GameSessionBody, Pick<Allocation, 'port'> {}
 
-/** The session of a server that has one, and of its build. */
+/** The session of a server that has one, and of its build, at wall time `now`. */
 export function sessionBody(
   build: Build,
   server: Server,
   players: readonly string[],
   declared: DeclaredPorts,
+  now: number,
 ): GameSessionBody {
-  const { id = '', initialPlayers = [] } = server.session ?? {}
+  const { id = '', initialPlayers = [], holds } = server.session ?? {}
   const { reachedActiveOn, state } = server
+  const { seatsPerSession } = build.spec
   return {
     sessionID: id,
     buildID: build.spec.buildID,
@@ -114,6 +120,7 @@ export function sessionBody(
     ...(reachedActiveOn !== undefined && { startedAt: new Date(reachedActiveOn).toISOString() }),
     initialPlayers,
     players,
+    ...(seatsPerSession !== undefined && { seats: seatsOf(seatsPerSession, players, holds, now) }),
   }
 }
 
@@ -123,6 +130,33 @@ export function gameSession(body: GameSessionBody): GameSession {
   return Object.defineProperty({ ...body, port }, 'port', { enumerable: false })
 }
 
+export interface ReserveSeatsOptions extends AuditedCallOptions {
+  /** How long the seats are held, in ms, at most an hour. Default: 60,000. */
+  readonly holdMs?: number
+}
+
+/** Sessions of a build, or of servers that fit a selector. Exactly one is set. */
+export interface SessionTarget {
+  /** The spec.buildID of the build. */
+  readonly buildID?: string
+  /** Which servers fit, most wanted first. Their sessions come first, too. */
+  readonly select?: readonly ServerSelector[]
+}
+
+export interface SessionsWithRoom extends SessionTarget {
+  /** The least number of free seats. Default: 1. */
+  readonly seats?: number
+  /** The most sessions to return, at most 1,000. Default: 100. */
+  readonly limit?: number
+}
+
+export interface JoinRequest extends SessionTarget {
+  /** Ids of the players. All of them get seats in the same session. */
+  readonly players: readonly string[]
+  /** How long the seats are held, in ms, at most an hour. Default: 60,000. */
+  readonly holdMs?: number
+}
+
 /** The sessions that have a server now. A session that waits for a server is not one of them yet. */
 export interface Sessions {
   /** Throws `not-found` if no server has this session. */
@@ -130,8 +164,8 @@ export interface Sessions {
   /** Lists all sessions, or only those of one build. Throws `not-found` if that build does not exist. */
   list(options?: CallOptions & { readonly build?: RefLike }): Promise<readonly GameSession[]>
   /**
-   * Returns the session that a player is in: one whose game reports the player as connected, or else one whose `initialPlayers`
-   * include the player. If there are several, the one that was allocated last. Throws `not-found` if there is none.
+   * Returns the session that a player is in: one whose game reports the player as connected, or else one that holds a seat for the
+   * player, or else one whose `initialPlayers` include the player. If there are several, the one that was allocated last. Throws `not-found` if there is none.
    */
   ofPlayer(player: string, options?: CallOptions): Promise<GameSession>
   /**
@@ -139,6 +173,30 @@ export interface Sessions {
    * A repeated call changes nothing. Resolves when it is durable. Throws `not-found` if no server has this session.
    */
   end(sessionID: string, options?: AuditedCallOptions): Promise<void>
+  /**
+   * Holds seats for players who are on their way, for all of them or for none. A hold ends when its player connects, when it is released,
+   * or at its time. A player who holds a seat already keeps it for at least `holdMs`; one who is connected has a seat and needs none, so a
+   * repeated call changes nothing else. Resolves when it is durable. Throws `no-room` if there are fewer free seats than players who need
+   * one, with `free` in its details; `not-found` if no server has this session, or it is being ended; `invalid` if its build has no
+   * `seatsPerSession`; and `unavailable` until this host has heard the game, for a few seconds after it has become the leader.
+   */
+  reserveSeats(sessionID: string, players: readonly string[], options?: ReserveSeatsOptions): Promise<GameSession>
+  /**
+   * Frees seats that are held for these players, and leaves connected players alone. Resolves when it is durable. Throws `not-found` if
+   * no server has this session, or it is being ended.
+   */
+  releaseSeats(sessionID: string, players: readonly string[], options?: AuditedCallOptions): Promise<GameSession>
+  /**
+   * Lists sessions with free seats, those of the first selector that any fits first, and of these the fullest first. Not those of builds
+   * that are draining. To take the seats at once, use `join`. Throws `not-found` if no named build exists, and `invalid` if none of them has `seatsPerSession`.
+   */
+  withRoom(query: SessionsWithRoom, options?: CallOptions): Promise<readonly GameSession[]>
+  /**
+   * Holds seats for all players in the fullest session that has room for them, as `withRoom` and `reserveSeats` together, but no other
+   * caller can come between. A call that is repeated while its players are on their way returns the same session. Throws `no-room` if no
+   * session has room, `draining` if all builds are draining, and otherwise as `withRoom` and `reserveSeats` do.
+   */
+  join(request: JoinRequest, options?: AuditedCallOptions): Promise<GameSession>
 }
 
 /** An allocation that is requested through the store instead of by a call, such as by an object in a cluster. */

@@ -21,6 +21,7 @@ import { needsProtection } from './reconcile/server-actions.js'
 import { type Conditions, hasCondition } from './reporting/conditions.js'
 import type { EventReporter } from './reporting/event-reporter.js'
 import type { StartFailures } from './reporting/start-failures.js'
+import type { Seats } from './seats/seats.js'
 import type { Bucket, BuildEntry, ServerEntry } from './state/entries.js'
 import { isCurrent, isDraining, isReady } from './state/queries.js'
 
@@ -33,6 +34,7 @@ export interface ChangeHandlerDependencies {
   readonly lateStarts: Pick<LateStarts, 'succeeded'>
   readonly heldHeartbeats: Pick<HeldHeartbeats, 'answerChanged'>
   readonly maintenance: Pick<MaintenanceAnnouncements, 'placed'>
+  readonly seats: Pick<Seats, 'recordChanged'>
   readonly startFailures: StartFailures
   readonly waitQueue: Pick<WaitQueue, 'dataChanged' | 'reconsider' | 'roomFreed' | 'sessionAllocated' | 'total'>
 }
@@ -70,6 +72,7 @@ export class ChangeHandlers {
     events.maintenance(entry, before)
     events.serverData(entry, before)
     if (record.node !== before.node) this.#deps.maintenance.placed(entry)
+    if (record.session?.holds || before.session?.holds) this.#deps.seats.recordChanged(entry)
     this.#deps.heldHeartbeats.answerChanged(entry)
     // A listener of the events above may have allocated it meanwhile.
     if (record.data !== before.data && isReady(entry.bucket)) this.#deps.waitQueue.dataChanged(entry)

@@ -12,6 +12,7 @@ import type { ServerDataUpdates } from './instances/server-data.js'
 import type { MaintenanceAnnouncements } from './instances/maintenance-announcements.js'
 import { isSaved, LostServer } from './persistence/server-writer.js'
 import type { Activity } from './reporting/activity.js'
+import type { Seats } from './seats/seats.js'
 import type { BuildEntry, ServerEntry } from './state/entries.js'
 import type { Inventory } from './state/inventory.js'
 import { serversOf } from './state/queries.js'
@@ -33,6 +34,7 @@ export class Engine {
   readonly maintenance: MaintenanceAnnouncements
   readonly activity: Pick<Activity, 'read'>
   readonly serverData: ServerDataUpdates
+  readonly seats: Pick<Seats, 'join' | 'release' | 'reserve' | 'withRoom'>
   #stopForwarding = () => {}
 
   constructor(deps: EngineDependencies) {
@@ -51,6 +53,7 @@ export class Engine {
     this.maintenance = this.#parts.maintenance
     this.activity = this.#parts.activity
     this.serverData = this.#parts.serverData
+    this.seats = this.#parts.seats
   }
 
   /** Resolves with this engine once it is running. If the store or the backend cannot be read, stops everything and rejects. */
@@ -65,6 +68,7 @@ export class Engine {
     } catch (error) {
       this.#state.stopped = true
       watcher.stop()
+      this.#parts.seats.stop()
       this.#stopReconciling()
       throw error
     }
@@ -84,7 +88,7 @@ export class Engine {
     if (this.#state.stopped) return
     this.#state.stopped = true
     this.#state.stopError = error
-    const { confirmations, drainer, failoverGrace, heldHeartbeats, resync } = this.#parts
+    const { confirmations, drainer, failoverGrace, heldHeartbeats, resync, seats } = this.#parts
     const { terminator, ticker, waitQueue, watcher } = this.#parts
     if (why === 'deposed') this.#deps.guard.close(error)
     ticker.stop()
@@ -96,6 +100,7 @@ export class Engine {
     confirmations.rejectAll(error)
     heldHeartbeats.stop()
     drainer.stop()
+    seats.stop()
     if (why === 'closing') {
       await this.#flush()
       terminator.signalAll()

@@ -47,6 +47,7 @@ import { Conditions } from './reporting/conditions.js'
 import { EventReporter } from './reporting/event-reporter.js'
 import { StartFailures } from './reporting/start-failures.js'
 import { StatusPublisher } from './reporting/status-publisher.js'
+import { Seats } from './seats/seats.js'
 import { ServerAdoption } from './server-adoption.js'
 import type { BuildEntry } from './state/entries.js'
 import { Inventory } from './state/inventory.js'
@@ -96,7 +97,7 @@ export function wireEngine(engineDeps: EngineDependencies, state: EngineState) {
     recordMissing: (build) => resync.recordMissing(build),
   })
   const details = new DetailWriter(ctx)
-  const loader = new Loader(ctx)
+  const loader = new Loader(ctx, { loaded: (entry) => seats.recordChanged(entry) })
   const activity = new Activity(clock, inventory, (build) => waitQueue.waiting(build))
   const events = new EventReporter(ctx, activity)
   const conditions = new Conditions(ctx, builds)
@@ -104,10 +105,10 @@ export function wireEngine(engineDeps: EngineDependencies, state: EngineState) {
   const lateStarts = new LateStarts(ctx, { conditions, events, waitQueue })
   const drainer = new Drainer(ctx)
 
-  const maintenance = new MaintenanceAnnouncements(ctx, writer)
-  const serverData = new ServerDataUpdates(ctx, writer)
+  const { maintenance, seats, serverData } = serverChanges(ctx, writer, isDraining)
   const heartbeats = new Heartbeats(ctx, {
     playersChanged: (entry) => details.changed(entry),
+    playersSeated: (entry) => seats.playersChanged(entry),
     arrived: (entry) => heldHeartbeats.supersede(entry),
     sessionConfirmed: (entry) => confirmations.confirm(entry),
   })
@@ -136,7 +137,7 @@ export function wireEngine(engineDeps: EngineDependencies, state: EngineState) {
   const operations = new BuildOperations(ctx, { creation, events, waitQueue, writer: builds })
   const changes = new ChangeHandlers(ctx, {
     ...{ builds: operations, conditions, confirmations, drainer, events, heldHeartbeats, lateStarts, maintenance },
-    ...{ startFailures, waitQueue },
+    ...{ seats, startFailures, waitQueue },
   })
   const adoption = new ServerAdoption(ctx, { loader, writer, changes, observe: (found) => watcher.observe(found) })
   const resync = storeResync(ctx, builds, creation, operations, adoption)
@@ -150,8 +151,15 @@ export function wireEngine(engineDeps: EngineDependencies, state: EngineState) {
   return {
     ...{ ctx, activity, allocator, builds: operations, confirmations, details, drainer, failoverGrace, heartbeat },
     ...{ heldHeartbeats, loader, maintenance, preparation, resync, serverData, status, terminator, ticker, waitQueue },
-    ...{ watcher, workQueue, writer },
+    ...{ seats, watcher, workQueue, writer },
   }
+}
+
+/** The parts that change the records of servers for callers. */
+function serverChanges(ctx: EngineContext, writer: ServerWriter, isDraining: () => boolean) {
+  const maintenance = new MaintenanceAnnouncements(ctx, writer)
+  const serverData = new ServerDataUpdates(ctx, writer)
+  return { maintenance, serverData, seats: new Seats(ctx, { writer, isDraining }) }
 }
 
 /** The parts in which allocations wait. */

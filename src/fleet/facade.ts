@@ -79,7 +79,7 @@ export function facade(deps: FacadeDependencies): Fleet {
     builds: buildCalls(term, view, audit),
     servers: serverCalls(term, view, backend, audit),
     details: detailCalls(view),
-    sessions: sessionCalls(term, view, audit),
+    sessions: sessionCalls({ term, view, audit, clock: resolved.clock }),
 
     allocate(request, options = {}) {
       if (options.caller === undefined) return timedAllocate(request, options)

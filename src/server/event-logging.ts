@@ -39,6 +39,9 @@ function levelOf(event: FleetEvent): 'debug' | 'info' | 'warn' | undefined {
     case 'ServerDataChanged':
     case 'ServerRemoved':
     case 'PlayersChanged':
+    case 'SeatsReserved':
+    case 'SeatsReleased':
+    case 'SeatsLapsed':
     case 'LeadershipChanged':
     case 'DrainProgress': // shutdown.ts logs the progress.
       return 'debug'

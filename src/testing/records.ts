@@ -82,6 +82,10 @@ export function completeServer(ref: Ref): Server {
       id: 'a9b1c2d3-0000-4000-8000-000000000001',
       cookie: 'mode=duel',
       initialPlayers: ['amie', 'bob'],
+      holds: [
+        { player: 'bob', until: 1_700_000_063_000 },
+        { player: 'Zoë', until: 1_700_000_064_500 },
+      ],
     },
     maintenance: { at: 1_700_003_600_000, source: 'node' },
     data: {

@@ -143,7 +143,7 @@ describe('a match', () => {
     expect(repeated).toMatchObject({ server: { namespace: 'default' }, address: '127.0.0.1' })
     expect(repeated.ports).toMatchObject([{ name: 'game', container: 7777, public: expect.any(Number) }])
     const [sessions, all] = [await ok(['get', 'sessions']), await ok(['get', 'servers'])]
-    expect(sessions).toMatch(/^SESSION +NAMESPACE +SERVER +STATE +ADDRESS +PORTS +PLAYERS +AGE\n/)
+    expect(sessions).toMatch(/^SESSION +NAMESPACE +SERVER +STATE +ADDRESS +PORTS +PLAYERS +FREE SEATS +AGE\n/)
     expect(sessions).toMatch(new RegExp(`\n${session} +default +arena-\\w+ +Active +127.0.0.1 +7777:\\d+ `))
     for (const args of [['--build', 'arena'], ['--player', 'amie'], []]) {
       const listed = await okJson(['get', 'sessions', ...args])

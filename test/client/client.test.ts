@@ -101,6 +101,32 @@ describe('a client of a fleet', () => {
     expect(await client.builds.list()).toEqual([])
   })
 
+  it('reserves seats of sessions as the fleet does', async () => {
+    await client.builds.create(build({ seatsPerSession: 3 }))
+    await standingBy(fleet, 2)
+    await client.allocate({ buildID, sessionID })
+    await until(async () => (await client.sessions.withRoom({ buildID, seats: 3 })).length === 1)
+    const [room] = await client.sessions.withRoom({ buildID })
+    expect(room?.sessionID).toBe(sessionID)
+    const joined = await client.sessions.join({ buildID, players: ['amie'], holdMs: 30_000 })
+    expect(joined.seats).toEqual({ total: 3, taken: 0, held: 1, free: 2 })
+    expect(joined.port()).toBe(room?.port())
+    const reserved = await client.sessions.reserveSeats(sessionID, ['bo', 'cleo'], { holdMs: 30_000 })
+    expect(reserved).toEqual(await fleet.sessions.get(sessionID))
+    for (const on of [client, fleet]) {
+      await expect(on.sessions.reserveSeats(sessionID, ['dan'])).rejects.toMatchObject({
+        code: 'no-room',
+        retryable: true,
+        details: { total: 3, held: 3, free: 0, needed: 1 },
+      })
+      await expect(on.sessions.join({ buildID, players: ['dan'] })).rejects.toMatchObject({ code: 'no-room' })
+      await expect(on.sessions.reserveSeats(sessionID, [])).rejects.toMatchObject({ code: 'invalid' })
+      await expect(on.sessions.releaseSeats('nothing', ['amie'])).rejects.toMatchObject({ code: 'not-found' })
+    }
+    expect((await client.sessions.releaseSeats(sessionID, ['bo'])).seats).toMatchObject({ held: 2, free: 1 })
+    expect((await client.sessions.ofPlayer('cleo')).sessionID).toBe(sessionID)
+  })
+
   it('fails with the same codes and messages as the fleet', async () => {
     await fleet.builds.create(build({ standingBy: 0, max: 0 }))
     const calls: readonly ((on: FleetClient | Fleet) => Promise<unknown>)[] = [
@@ -402,7 +428,7 @@ describe('in a browser', () => {
     })
     expect(warnings).toEqual([])
     expect(Object.keys(metafile.inputs).filter((input) => input.includes('node_modules'))).toEqual([])
-    expect(outputFiles[0]?.contents.length).toBeLessThan(19_000)
+    expect(outputFiles[0]?.contents.length).toBeLessThan(20_000)
   })
 
   it('the client runs with browser globals only', async () => {

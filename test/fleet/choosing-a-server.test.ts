@@ -1,8 +1,8 @@
 /** The recipes of docs/guides/choosing-a-server.md, and what holds for every allocation with selectors. */
 import { createHash } from 'node:crypto'
 import { describe, expect, it } from 'vitest'
-import type { AllocationRequest, Fleet } from 'gamekeeper'
-import { aBuild, failureOf, session, serversBy, type Stage, stage, statusOf, untilReady } from './stage.js'
+import { type AllocationRequest, type Fleet, FleetError } from 'gamekeeper'
+import { aBuild, failureOf, playing, session, serversBy, type Stage, stage, statusOf, untilReady } from './stage.js'
 
 const counters = { rooms: { count: 0, capacity: 4 } }
 const lists = { seats: { values: [], capacity: 2 } }
@@ -284,5 +284,48 @@ describe('an allocation with selectors', () => {
       code: 'not-found',
       message: 'no build has the buildID "a" or "b"',
     })
+  })
+
+  it('backfill: joins the fullest match that has room, or else begins a new one', async () => {
+    const s = stage()
+    const fleet = await s.open()
+    const build = aBuild({ standingBy: 2 })
+    await fleet.builds.create({ ...build, spec: { ...build.spec, seatsPerSession: 3 } })
+    await untilReady(s, fleet, 2)
+    const target = { buildID: 'arena' }
+    const matchFor = async (n: number, players: readonly string[]) => {
+      const joined = fleet.sessions.join({ ...target, players })
+      const match = await joined.catch(async (error: unknown) => {
+        if (!FleetError.is(error, 'no-room')) throw error
+        const { SessionID } = await fleet.allocate({ ...target, sessionID: session(n), initialPlayers: players })
+        await s.clock.advance(2_000)
+        return fleet.sessions.get(SessionID)
+      })
+      return match.sessionID
+    }
+    expect(await matchFor(1, ['amie', 'bo'])).toBe(session(1))
+    expect(await matchFor(2, ['cleo', 'dan'])).toBe(session(2))
+    expect(await matchFor(3, ['eve'])).toBe(session(1))
+    expect(await matchFor(4, ['fay'])).toBe(session(2))
+    expect((await fleet.sessions.list()).map(({ seats }) => seats?.free)).toEqual([0, 0])
+  })
+
+  it('reconnect: returns the match of a player who has lost the connection, and keeps a seat', async () => {
+    const s = stage()
+    const fleet = await s.open()
+    const build = aBuild({ standingBy: 1 })
+    await fleet.builds.create({ ...build, spec: { ...build.spec, seatsPerSession: 2 } })
+    await untilReady(s, fleet, 1)
+    await fleet.allocate(ask(1, { buildID: 'arena', initialPlayers: ['amie', 'bo'] }))
+    const game = await playing(s, fleet, 1)
+    await s.clock.advance(2_000)
+    game.players(['amie', 'bo'])
+    await s.clock.advance(120_000)
+    game.players(['bo'])
+    const match = await fleet.sessions.ofPlayer('amie')
+    await fleet.sessions.reserveSeats(match.sessionID, ['amie'], { holdMs: 30_000 })
+    expect(await failureOf(fleet.sessions.reserveSeats(session(1), ['cleo']))).toMatchObject({ code: 'no-room' })
+    game.players(['bo', 'amie'])
+    expect((await fleet.sessions.get(session(1))).seats).toEqual({ total: 2, taken: 2, held: 0, free: 0 })
   })
 })

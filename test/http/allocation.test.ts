@@ -178,6 +178,7 @@ describe('an allocation is rejected', () => {
     'max-reached': 429,
     'not-confirmed': 503,
     'out-of-range': 500,
+    'no-room': 500,
     unavailable: 503,
     'not-leader': 503,
     closed: 503,

@@ -29,7 +29,10 @@ const fleet = {
   stats: () => ({ done: true }) as never,
   activity: answer,
   health: answer,
-  sessions: { get: answer, list: answer, ofPlayer: answer, end: answer },
+  sessions: {
+    ...{ get: answer, list: answer, ofPlayer: answer, end: answer },
+    ...{ reserveSeats: answer, releaseSeats: answer, withRoom: answer, join: answer },
+  },
 }
 
 const one = '/api/v1/gameserverbuilds/default/arena'
@@ -57,6 +60,10 @@ const requests = {
   getSession: ['GET', `/api/v1/sessions/${sessionID}`],
   getSessionOfPlayer: ['GET', '/api/v1/players/amie/session'],
   endSession: ['DELETE', `/api/v1/sessions/${sessionID}`],
+  reserveSeats: ['POST', `/api/v1/sessions/${sessionID}/seats`, { players: ['amie'] }],
+  releaseSeats: ['POST', `/api/v1/sessions/${sessionID}/seats/release`, { players: ['amie'] }],
+  findSessionsWithRoom: ['POST', '/api/v1/sessions-with-room', { buildID }],
+  joinSession: ['POST', '/api/v1/join', { buildID, players: ['amie'] }],
   drainServer: ['POST', `${server}/drain`, { active: 'terminate', deadlineMs: 0 }],
   readLogs: ['GET', `${server}/logs?follow&tail=3`],
   explainServer: ['GET', `${server}/history`],

@@ -531,6 +531,37 @@ const claims: readonly PlantedBug[] = [
   },
 ]
 
+const seats: readonly PlantedBug[] = [
+  {
+    name: 'free seats are counted before an await and taken after it',
+    standsFor: 'two callers get the same seat',
+    file: 'src/engine/seats/seats.ts',
+    from: 'await this.#change(entry, sessionID, outcome.holds)',
+    to: 'await Promise.resolve(); await this.#change(entry, sessionID, outcome.holds)',
+  },
+  {
+    name: 'a seat is promised before its hold is stored',
+    standsFor: 'a seat is given again after a failover',
+    file: 'src/engine/seats/seats.ts',
+    from: 'await this.#deps.writer.save(entry)',
+    to: 'this.#deps.writer.save(entry).catch(() => {})',
+  },
+  {
+    name: 'holds are not dropped at their time',
+    standsFor: 'records keep what is over',
+    file: 'src/engine/seats/hold-timers.ts',
+    from: 'cancel: clock.after(ms, () => this.#due(entry))',
+    to: 'cancel: () => void ms',
+  },
+  {
+    name: 'a hold lasts longer than its time',
+    standsFor: 'seats of players who never come stay empty',
+    file: 'src/rules/lifecycle/seats.ts',
+    from: 'next.set(player, Math.max(next.get(player) ?? 0, now + holdMs))',
+    to: 'next.set(player, Math.max(next.get(player) ?? 0, now + maxHoldMs))',
+  },
+]
+
 const selection: readonly PlantedBug[] = [
   {
     name: 'an atomic batch that does not wait is made in part',
@@ -572,4 +603,5 @@ export const plantedBugs: readonly PlantedBug[] = [
   ...serverData,
   ...claims,
   ...selection,
+  ...seats,
 ]

@@ -26,7 +26,7 @@ interface Row {
 const heads: Readonly<Record<Kind, readonly string[]>> = {
   builds: ['NAMESPACE', 'NAME', 'BUILD ID', 'READY', 'ACTIVE', 'PENDING', 'MAX', 'CRASHES', 'HEALTH', 'AGE'],
   servers: ['NAMESPACE', 'NAME', 'STATE', 'HEALTH', 'ADDRESS', 'PORTS', 'SESSION', 'AGE', 'MESSAGE'],
-  sessions: ['SESSION', 'NAMESPACE', 'SERVER', 'STATE', 'ADDRESS', 'PORTS', 'PLAYERS', 'AGE'],
+  sessions: ['SESSION', 'NAMESPACE', 'SERVER', 'STATE', 'ADDRESS', 'PORTS', 'PLAYERS', 'FREE SEATS', 'AGE'],
 }
 
 export function addGet(program: Command, terminal: Terminal): void {
@@ -151,9 +151,10 @@ function serverRow(item: GameServer, now: number): Row {
 }
 
 function sessionRow(item: GameSession, now: number): Row {
-  const { sessionID, server, state, address, ports, players, startedAt } = item
+  const { sessionID, server, state, address, ports, players, seats, startedAt } = item
   const pairs = ports.map((port) => `${port.container}:${port.public}`).join(',')
   const [count, age] = [String(players.length), ageSince(startedAt, now)]
-  const cells = [sessionID, server.namespace, server.name, state, address, pairs, count, age]
+  const free = seats ? `${seats.free}/${seats.total}` : ''
+  const cells = [sessionID, server.namespace, server.name, state, address, pairs, count, free, age]
   return { key: sessionID, cells, item }
 }

@@ -40,7 +40,15 @@ export async function storedFleet(dataDir: string, apiGroup: string): Promise<Re
       const build = builds.find((one) => isOf(one)(server))
       if (!server.session || !build) return []
       return [
-        gameSession(sessionBody(build, server, players.get(keyOf(server)) ?? [], gamePortsOf(build.spec.template))),
+        gameSession(
+          sessionBody(
+            build,
+            server,
+            players.get(keyOf(server)) ?? [],
+            gamePortsOf(build.spec.template),
+            systemClock.now(),
+          ),
+        ),
       ]
     })
 

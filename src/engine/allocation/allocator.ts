@@ -11,6 +11,7 @@ import { isAllocatable, pickServer } from '../../rules/planning/allocation.js'
 import type { EngineContext } from '../context.js'
 import type { ServerWriter } from '../persistence/server-writer.js'
 import type { Activity } from '../reporting/activity.js'
+import { checkInitialPlayers } from '../seats/initial-players.js'
 import type { BuildEntry, ServerEntry } from '../state/entries.js'
 import { AllocationOutcomes } from './allocation-outcomes.js'
 import { allocationOf, knownAllocation } from './answer.js'
@@ -149,6 +150,7 @@ export class Allocator {
 
         const build = selection ? undefined : this.#buildOf(request)
         this.#checkNotDraining(build)
+        checkInitialPlayers(request, inventory)
         if (selection) this.#selector.checkOrder(selection)
         const isLastChance =
           options.waitMs <= 0 || clock.elapsed() - since >= options.waitMs || (this.#isQueueFull() && !call.hadServer)

@@ -12,6 +12,8 @@ import { Claims } from './claims.js'
 
 export interface HeartbeatsDependencies {
   readonly playersChanged: (entry: ServerEntry) => void
+  /** Called after that. */
+  readonly playersSeated: (entry: ServerEntry) => void
   /** Called for each heartbeat of a server. */
   readonly arrived: (entry: ServerEntry) => void
   /** Called with the first heartbeat in which the game reports its session as Active. */
@@ -97,6 +99,7 @@ export class Heartbeats {
     if (isSameList(entry.players, players)) return
     this.#ctx.inventory.setPlayers(entry, players)
     this.#deps.playersChanged(entry)
+    this.#deps.playersSeated(entry)
   }
 
   #eventOf(entry: ServerEntry, heartbeat: Heartbeat): ServerEvent {

@@ -46,6 +46,8 @@ export class Timeouts {
       // In the order in which they became ready.
       for (const entry of build.buckets.ready) inventory.heardChanged(entry)
       for (const entry of build.buckets.outdatedReady) inventory.heardChanged(entry)
+      // Built again on demand, with the sessions whose players are known for certain then.
+      build.rooms = undefined
       for (const entry of build.awaitingHeartbeat) entry.silentSince = now
       for (const entry of build.awaitingFirstHeartbeat) entry.silentSince = now
       for (const entry of [...startingServers(build), ...lateServers(build)]) {

@@ -8,13 +8,20 @@ import { needsProtection } from '../reconcile/server-actions.js'
 import type { BuildEntry, ServerEntry } from '../state/entries.js'
 import { isCurrent } from '../state/queries.js'
 
+export interface LoaderDependencies {
+  /** Called for each server that was loaded. */
+  readonly loaded: (entry: ServerEntry) => void
+}
+
 export class Loader {
   readonly #ctx: EngineContext
+  readonly #deps: LoaderDependencies
   /** Builds whose record has been deleted but that still have servers, by uid. */
   readonly #deletedBuilds = new Map<string, BuildEntry>()
 
-  constructor(ctx: EngineContext) {
+  constructor(ctx: EngineContext, deps: LoaderDependencies) {
     this.#ctx = ctx
+    this.#deps = deps
   }
 
   /** Loads all records. Rejects if the store cannot be read. */
@@ -80,6 +87,7 @@ export class Loader {
     }
     const isUnfinished = record.state === 'Pending' || record.state === 'Terminating'
     if (isUnfinished || needsProtection(this.#ctx, entry)) entry.build.needsAction.add(entry)
+    this.#deps.loaded(entry)
     return entry
   }
 

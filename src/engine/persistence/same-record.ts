@@ -1,5 +1,6 @@
 /** Tells whether a record in the store is the one that this host has written. Pure. */
 import { isSameData } from '../../rules/lifecycle/server-data.js'
+import { isSameHolds } from '../../rules/lifecycle/seats.js'
 import type { Server } from '../../rules/model/resources.js'
 
 /** Compares what a server's record says, except for times. */
@@ -12,6 +13,7 @@ export function isSameRecord(a: Server, b: Server): boolean {
     a.templateHash === b.templateHash &&
     JSON.stringify(a.ports) === JSON.stringify(b.ports) &&
     a.session?.id === b.session?.id &&
+    isSameHolds(a.session?.holds, b.session?.holds) &&
     a.maintenance?.at === b.maintenance?.at &&
     a.maintenance?.source === b.maintenance?.source &&
     isSameData(a.data, b.data) &&

@@ -6,6 +6,7 @@ import type { Clock } from '../../contracts/clock.js'
 import { FleetError } from '../../contracts/errors.js'
 import type { Store, Versioned } from '../../contracts/store.js'
 import { isIdle, transition } from '../../rules/lifecycle/lifecycle.js'
+import { withInitialHolds } from '../../rules/lifecycle/seats.js'
 import { mergedData } from '../../rules/lifecycle/server-data.js'
 import type { Server, Session } from '../../rules/model/resources.js'
 import { withChange } from '../../rules/planning/selection.js'
@@ -164,7 +165,10 @@ export class ServerWriter {
   #allocated({ build, selection }: ServerEntry, record: Server, session: Session): Server | undefined {
     const named = this.#inventory.nameable(build)
     const changed = selection && record.state === 'StandingBy' ? withChange(record, selection, named) : record
-    return changed && transition(changed, { type: 'allocated', session }, this.#clock.now())
+    const now = this.#clock.now()
+    const hasSeats = build.record.spec.seatsPerSession !== undefined && session.initialPlayers.length > 0
+    const seated = hasSeats ? withInitialHolds(session, now) : session
+    return changed && transition(changed, { type: 'allocated', session: seated }, now)
   }
 
   /** Returns true if the write took effect after all, or false if it must be retried. */
@@ -204,7 +208,8 @@ export class ServerWriter {
     const data = { type: 'data' as const, data: written.data }
     // Until then, its data are changed by this write only.
     const current = entry.selection && entry.record !== base ? transition(entry.record, data, now) : entry.record
-    const next = entry.record === base ? written : transition(current, { type: 'allocated', session }, now)
+    const allocated = { type: 'allocated' as const, session: written.session ?? session }
+    const next = entry.record === base ? written : transition(current, allocated, now)
     const granted = entry.uncertain ? this.#onGranted.get(entry) : undefined
     if (next.session?.id === session.id) {
       this.#inventory.grant(entry, next)

@@ -27,6 +27,7 @@ export function newBuild(record: Build, revision?: string): BuildEntry {
     heldReady: new LinkedSet(({ nextHeartbeatLink }) => nextHeartbeatLink),
     dueReady: new LinkedSet(({ nextHeartbeatLink }) => nextHeartbeatLink),
     groups: undefined,
+    rooms: undefined,
     templateHash: templateHash(record.spec),
     initialData: initialData(record.spec),
     formerData: undefined,

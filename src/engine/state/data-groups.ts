@@ -66,7 +66,7 @@ export class DataGroups {
     const machine = machineOf(entry)
     if (before?.bucket === bucket && before.data === data && before.machine === machine) return
     if (!isAllocatable(bucket)) return this.remove(entry)
-    const key = before && before.data === data ? before.group.key : keyOf(data)
+    const key = before && before.data === data ? before.group.key : dataKeyOf(data)
     // Only its annotations have changed: it keeps its place.
     if (before?.bucket === bucket && before.group.key === key && before.machine === machine) {
       this.#places.set(entry, { ...before, data })
@@ -123,7 +123,8 @@ function isAllocatable(bucket: Bucket): bucket is AllocatableBucket {
   return allocatable.some((name) => name === bucket)
 }
 
-function keyOf({ labels, counters, lists }: ServerData = noData): string {
+/** Equal for data that no selector tells apart. */
+export function dataKeyOf({ labels, counters, lists }: ServerData = noData): string {
   return canonical([labels, counters, lists])
 }
 

@@ -11,6 +11,7 @@ import type { Build, Maintenance, Ref, Server, Session } from '../../rules/model
 import type { Selection } from '../../rules/planning/selection.js'
 import type { DataGroups } from './data-groups.js'
 import type { Link, LinkedSet } from './linked-set.js'
+import type { RoomIndex } from './room-index.js'
 
 /**
  * A server's state, with three further distinctions: whether a Pending or Initializing server is `late`, whether a StandingBy
@@ -166,6 +167,8 @@ export interface BuildEntry {
   readonly dueReady: LinkedSet<ServerEntry>
   /** Undefined until a request selects servers of this build by their data. */
   groups: DataGroups | undefined
+  /** Undefined until a request looks for sessions of this build that have room. */
+  rooms: RoomIndex | undefined
   /** Template hash of the build's current spec. */
   templateHash: string
   /** The data that a new server begins with. */

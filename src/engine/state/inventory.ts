@@ -13,7 +13,7 @@ import { newBuild, newServer } from './create-entries.js'
 import type { Bucket, BuildEntry, ServerEntry } from './entries.js'
 import { MachineLoads } from './machine-loads.js'
 import { NamedBuilds } from './named-builds.js'
-import { PlayerIndex } from './player-index.js'
+import { heldFor, PlayerIndex } from './player-index.js'
 import { bucketOf, isDraining, isEmpty, isReady, serversOf } from './queries.js'
 
 export interface InventoryListener {
@@ -113,6 +113,7 @@ export class Inventory {
     build.formerData = build.initialData
     build.initialData = initialData(record.spec)
     build.gamePorts = gamePortsOf(record.spec.template)
+    if (before.seatsPerSession !== record.spec.seatsPerSession) build.rooms = undefined
     for (const entry of [...serversOf(build)]) this.#place(entry)
   }
 
@@ -162,6 +163,7 @@ export class Inventory {
   /** Call when it has changed whether the server is heard. */
   heardChanged(entry: ServerEntry): void {
     this.#place(entry)
+    entry.build.rooms?.place(entry)
   }
 
   /** Sets the list of connected players. */
@@ -169,6 +171,7 @@ export class Inventory {
     this.players.changed(entry, entry.players, players)
     entry.build.players += players.length - entry.players.length
     entry.players = players
+    entry.build.rooms?.place(entry)
   }
 
   /** Reserves a server that can be allocated for a session, so that no other caller gets it. */
@@ -224,6 +227,7 @@ export class Inventory {
     build.needsAction.delete(entry)
     build.withoutPort.delete(entry)
     build.groups?.remove(entry)
+    build.rooms?.remove(entry)
     this.#machineLoads?.remove(entry)
     build.heartbeating.delete(entry)
     build.awaitingFirstHeartbeat.delete(entry)
@@ -239,6 +243,10 @@ export class Inventory {
     this.#place(entry)
     if (before.data !== record.data || before.node !== record.node) entry.build.groups?.place(entry)
     if (before.node !== record.node) this.#machineLoads?.update(entry)
+    if (before.session?.holds !== record.session?.holds) {
+      this.players.changed(entry, heldFor(before.session), heldFor(record.session))
+    }
+    entry.build.rooms?.place(entry)
     this.#listener.changed(entry, before, from)
   }
 

@@ -1,8 +1,10 @@
 /**
- * Finds the sessions of a player: those whose game reports the player as connected, or whose request named the player. A session
+ * Finds the sessions of a player: those whose game reports the player as connected, that hold a seat for the player, or whose request
+ * named the player. A session
  * enters the index with the first search after its allocation, so an allocation does no work for it, and a fleet that searches for no
  * player keeps no index.
  */
+import type { Session } from '../../rules/model/resources.js'
 import type { BuildEntry, ServerEntry } from './entries.js'
 
 export class PlayerIndex {
@@ -16,7 +18,7 @@ export class PlayerIndex {
     return [...(this.#servers.get(player)?.keys() ?? [])]
   }
 
-  /** Call when the list of connected players of a server has changed. */
+  /** Call when the connected players of a server have changed, or those for whom it holds seats. */
   changed(entry: ServerEntry, before: readonly string[], after: readonly string[]): void {
     if (!this.#indexed.has(entry)) return
     let same = 0
@@ -58,5 +60,13 @@ export class PlayerIndex {
 }
 
 function playersOf({ players, record }: ServerEntry): readonly string[] {
-  return record.session ? [...record.session.initialPlayers, ...players] : players
+  const { session } = record
+  return session ? [...session.initialPlayers, ...players, ...heldFor(session)] : players
 }
+
+/** Those for whom seats of a session are held. */
+export function heldFor(session: Session | undefined): readonly string[] {
+  return session?.holds?.map(({ player }) => player) ?? nobody
+}
+
+const nobody: readonly string[] = Object.freeze([])

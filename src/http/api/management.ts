@@ -140,7 +140,7 @@ export function managementGroup(fleet: ManagedFleet, options: ManagementOptions,
       },
       '/api/v1/gameservers/:namespace/:name/logs': { GET: operation('readLogs', logStream(servers, closing)) },
       ...maintenancePaths(servers, maxBytes),
-      ...(fleet.sessions && sessionPaths(fleet.sessions)),
+      ...(fleet.sessions && sessionPaths(fleet.sessions, maxBytes)),
       ...fleetStatePaths(fleet),
       '/api/v1/gameserverdetails/:namespace/:name': {
         GET: operation('getServerDetail', async (exchange) =>

@@ -3,9 +3,18 @@ import { FleetError } from '../../contracts/errors.js'
 import type { LeaderLink } from '../../contracts/elector.js'
 import type { Operation } from '../api/operations.js'
 
-/** Reading twice does no harm, and a session gets one server however often it is allocated. */
+/** A session gets one server however often it is allocated, and a player one seat however often it is reserved. */
+const idempotent: ReadonlySet<Operation['name']> = new Set([
+  'allocate',
+  'allocateMany',
+  'reserveSeats',
+  'releaseSeats',
+  'joinSession',
+])
+
+/** Reading twice does no harm. */
 export function mayRepeat({ name, role }: Operation): boolean {
-  return role === 'read' || name === 'allocate' || name === 'allocateMany'
+  return role === 'read' || idempotent.has(name)
 }
 
 /** The next leader may do what this host could not, because it does not lead, or has stopped to meanwhile. */

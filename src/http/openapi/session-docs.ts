@@ -1,4 +1,5 @@
 /** What the OpenAPI document says about the operations on sessions. */
+import { joinRequest, roomQuery, seatRelease, seatRequest } from '../../rules/schemas/seats.js'
 import { gameSession } from '../../rules/schemas/session.js'
 import type { ArraySchema } from '../../rules/schemas/schema.js'
 import type { OperationName } from '../api/operations.js'
@@ -7,7 +8,15 @@ import { done } from './schemas.js'
 
 type SessionOperation = Extract<
   OperationName,
-  'listSessions' | 'listSessionsOfBuild' | 'getSession' | 'getSessionOfPlayer' | 'endSession'
+  | 'listSessions'
+  | 'listSessionsOfBuild'
+  | 'getSession'
+  | 'getSessionOfPlayer'
+  | 'endSession'
+  | 'reserveSeats'
+  | 'releaseSeats'
+  | 'findSessionsWithRoom'
+  | 'joinSession'
 >
 
 const gameSessions = { id: 'GameSessions', type: 'array', items: gameSession } as const satisfies ArraySchema
@@ -37,7 +46,7 @@ export const sessionDocs: Readonly<Record<SessionOperation, OperationDoc>> = {
   },
   getSessionOfPlayer: {
     ...{ method: 'get', path: '/api/v1/players/{player}/session', tag: 'management' },
-    summary: 'Returns the session that a player is connected to, or else is expected in.',
+    summary: 'Returns the session that a player is connected to, or else has a seat or is expected in.',
     status: 200,
     answer: gameSession,
     errors: [404],
@@ -48,5 +57,37 @@ export const sessionDocs: Readonly<Record<SessionOperation, OperationDoc>> = {
     status: 200,
     answer: done,
     errors: [404],
+  },
+  reserveSeats: {
+    ...{ method: 'post', path: `${session}/seats`, tag: 'management' },
+    summary: 'Holds seats for players who are on their way: for all of them, or for none.',
+    body: seatRequest,
+    status: 200,
+    answer: gameSession,
+    errors: [400, 404, 409, 413],
+  },
+  releaseSeats: {
+    ...{ method: 'post', path: `${session}/seats/release`, tag: 'management' },
+    summary: 'Frees seats that are held for players.',
+    body: seatRelease,
+    status: 200,
+    answer: gameSession,
+    errors: [400, 404, 413],
+  },
+  findSessionsWithRoom: {
+    ...{ method: 'post', path: '/api/v1/sessions-with-room', tag: 'management' },
+    summary: 'Lists sessions with free seats, the fullest first. Changes nothing.',
+    body: roomQuery,
+    status: 200,
+    answer: gameSessions,
+    errors: [400, 404, 413],
+  },
+  joinSession: {
+    ...{ method: 'post', path: '/api/v1/join', tag: 'management' },
+    summary: 'Holds seats for players in the fullest session that has room for all of them.',
+    body: joinRequest,
+    status: 200,
+    answer: gameSession,
+    errors: [400, 404, 409, 413],
   },
 }

@@ -7,10 +7,12 @@ import {
   type Health,
   type Maintenance,
   type PortPair,
+  type SeatHold,
   type Server,
   type Session,
 } from '../model/resources.js'
 import type { ServerData } from '../model/server-data.js'
+import { withSeats } from './seats.js'
 import { isSameData } from './server-data.js'
 
 export type ServerEvent =
@@ -53,6 +55,8 @@ export type ServerEvent =
   | { readonly type: 'maintenance'; readonly maintenance: Maintenance | undefined }
   /** The server's labels, annotations, counters or lists were changed. */
   | { readonly type: 'data'; readonly data: ServerData | undefined }
+  /** Seats of the session were reserved, released, taken or have lapsed. */
+  | { readonly type: 'seats'; readonly holds: readonly SeatHold[] }
   /** The server is being terminated by scaling, an operator or a drain. */
   | { readonly type: 'end'; readonly reason: EndingReason; readonly message: string }
 
@@ -131,6 +135,8 @@ export function transition(server: Server, event: ServerEvent, now: number): Ser
       return withMaintenance(server, event.maintenance)
     case 'data':
       return withData(server, event.data)
+    case 'seats':
+      return withSeats(server, event.holds)
     case 'end':
       if (server.state === 'Active' && keepsActiveServers(event.reason)) return server
       if (server.state === 'StandingBy' && event.reason === 'Late') return server

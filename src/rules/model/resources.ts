@@ -5,6 +5,8 @@
 import type { AllocationOrder } from './allocation.js'
 export type { AllocationRequest } from './allocation.js'
 import type { Counter, ServerData, ValueList } from './server-data.js'
+import type { Session } from './session.js'
+export type { SeatHold, Session } from './session.js'
 
 /** Identifies a build, server or detail. */
 export interface Ref {
@@ -39,6 +41,11 @@ export interface BuildSpec {
    * ends one in which the game has reported a player. An integer ≥ 1. Default: unlimited.
    */
   readonly claimSeconds?: number
+  /**
+   * Number of players that a session has room for, so that seats can be reserved. 1 to 5,000. Applies to running sessions at once.
+   * Absent: unknown, and seats cannot be reserved.
+   */
+  readonly seatsPerSession?: number
   /** When a server may be evicted, for example by a node scale-down. Default: `whenIdle`. */
   readonly eviction?: Eviction
   /** Passed to every game server through its SDK. */
@@ -146,12 +153,6 @@ export type Health = (typeof healths)[number]
 export interface PortPair {
   readonly container: number
   readonly public: number
-}
-
-export interface Session {
-  readonly id: string
-  readonly cookie?: string
-  readonly initialPlayers: readonly string[]
 }
 
 /** Why a server is terminated. Set once, together with the state Terminating. */

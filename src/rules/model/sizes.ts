@@ -36,6 +36,12 @@ export const sizeLimits = Object.freeze({
   initialPlayers: 1_000,
   /** The ids of all initial players of a session, which every heartbeat answer repeats. */
   initialPlayersBytes: 64 * kibibyte,
+  /** Number of seats of a session that can be held at once. */
+  heldSeats: 1_000,
+  /** The ids of all players for whom seats of a session are held. */
+  heldSeatsBytes: 64 * kibibyte,
+  /** Number of sessions that a search for room returns. */
+  sessionsWithRoom: 1_000,
   /** Number of players that a game can report. */
   reportedPlayers: 5_000,
   /** The ids of all players that a game can report. */

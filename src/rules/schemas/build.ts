@@ -106,6 +106,13 @@ export const buildSpec = {
       description:
         "Ends a session if its game reports no player within this time, counted from the game's first heartbeat after the allocation. A session in which the game has reported a player does not end this way. Not for games that report no players. Default: unlimited.",
     },
+    seatsPerSession: {
+      type: 'integer',
+      minimum: 1,
+      maximum: sizeLimits.reportedPlayers,
+      description: `Number of players that a session has room for, at most ${sizeLimits.reportedPlayers}. Seats of a session can then be reserved, and sessions with room can be found. A change applies to running sessions at once. Default: unknown, and seats cannot be reserved.`,
+      examples: [8],
+    },
     eviction: {
       type: 'string',
       enum: evictions,

@@ -1,6 +1,7 @@
 /** Schema of a session: a match and its server. */
 import { allocatedPorts, namespace, playerIDs, serverRef, time } from './common.js'
 import type { ObjectSchema } from './schema.js'
+import { seats } from './seats.js'
 
 export const gameSession = {
   id: 'GameSession',
@@ -30,5 +31,6 @@ export const gameSession = {
     startedAt: { ...time, description: 'When the server was allocated. RFC 3339, in UTC.' },
     initialPlayers: { ...playerIDs, description: 'Ids of the players in the request.' },
     players: { ...playerIDs, description: 'Ids of the connected players, as the game last reported them.' },
+    seats,
   },
 } as const satisfies ObjectSchema

@@ -74,7 +74,7 @@ function expanded({ run, portsToExpose = [], template = {}, ...spec }: AnySpec):
 
 function copyOf(spec: BuildSpec, template: PodTemplateSpec): BuildSpec {
   const { buildID, standingBy, max, portsToExpose, crashesToMarkUnhealthy, health, termination, buildMetadata } = spec
-  const { claimSeconds, eviction, counters, lists, labels, order } = spec
+  const { claimSeconds, seatsPerSession, eviction, counters, lists, labels, order } = spec
   return {
     buildID,
     standingBy,
@@ -85,6 +85,7 @@ function copyOf(spec: BuildSpec, template: PodTemplateSpec): BuildSpec {
     template,
     ...(termination && { termination }),
     ...(claimSeconds !== undefined && { claimSeconds }),
+    ...(seatsPerSession !== undefined && { seatsPerSession }),
     ...(eviction && { eviction }),
     ...(buildMetadata && { buildMetadata: { ...buildMetadata } }),
     ...(counters && { counters: structuredClone(counters) }),

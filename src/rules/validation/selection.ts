@@ -6,7 +6,7 @@ import { invalid, type Refused } from './problem.js'
 import { checkCounterChanges } from './server-data.js'
 
 /** Checks the selectors and changes of a request that the schema has accepted. */
-export function checkSelection(request: AllocationRequest): Refused | undefined {
+export function checkSelection(request: Partial<AllocationRequest>): Refused | undefined {
   for (const [i, selector] of (request.select ?? []).entries()) {
     const field = `select[${i}]`
     const { builds, buildLabels } = selector

@@ -161,7 +161,7 @@ export class SimulationRun implements SimulationContext {
   /** Reports every store change to the invariants. Half of the watched stores have a garbage collector, like a cluster's. */
   #storeListener(watched: boolean): StoreListener {
     const { world } = this
-    const { claims, confirmations, gracePeriods, records, selections, serverData } = this.invariants
+    const { claims, confirmations, gracePeriods, records, seats, selections, serverData } = this.invariants
     const collector = watched && world.chance(0.5) ? new GarbageCollector(world, () => this) : undefined
     return {
       buildWritten: (before, after) => {
@@ -186,6 +186,7 @@ export class SimulationRun implements SimulationContext {
       serverRemoved(before, external) {
         records.serverRemoved(before, external)
         serverData.removed(before)
+        seats.serverRemoved(before)
         if (external) confirmations.recordDeleted(before)
         collector?.serverRemoved(before)
       },
@@ -207,6 +208,7 @@ export class SimulationRun implements SimulationContext {
     }
     if (host && answer) this.invariants.heartbeatAnswered(host, instance, answer)
     if (host && answer && heartbeat.players.length > 0) this.invariants.claims.playersReported(host, instance)
+    if (host && answer && !answer.isElsewhere) this.invariants.seats.playersReported(host, instance, heartbeat.players)
     if (answer?.operation === 'Terminate') this.invariants.gameTerminated(instance)
     const isWaiting = heartbeat.state === 'StandingBy' && answer?.operation === 'Continue' && !answer.sessionConfig
     if (later && isWaiting && host?.fleet) this.#hold(host.fleet, instance, later)

@@ -85,6 +85,9 @@ export function kubeEventOf(event: FleetEvent, objects: ObjectLookup): KubeEvent
     case 'ServerRemoved':
     case 'Audited':
     case 'PlayersChanged':
+    case 'SeatsReserved':
+    case 'SeatsReleased':
+    case 'SeatsLapsed':
     case 'DrainProgress':
     case 'OrphanFound':
     case 'StoreDamaged':

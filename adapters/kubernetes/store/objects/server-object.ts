@@ -7,6 +7,7 @@ import {
   type Health,
   type Maintenance,
   maintenanceSources,
+  type SeatHold,
   type Server,
   type ServerDraft,
   serverStates,
@@ -75,7 +76,13 @@ export function readServer(object: KubeObject, encryption: TokenEncryption): Ser
   if (typeof sessionID === 'string') {
     const cookie = textAt(status, 'sessionCookie')
     const initialPlayers = textsAt(status, 'initialPlayers')
-    server.session = { id: sessionID, ...(cookie !== undefined && { cookie }), initialPlayers }
+    const holds = readHolds(status['heldSeats'])
+    server.session = {
+      id: sessionID,
+      ...(cookie !== undefined && { cookie }),
+      initialPlayers,
+      ...(holds.length > 0 && { holds }),
+    }
   }
   const maintenance = readMaintenance(status)
   if (maintenance) server.maintenance = maintenance
@@ -127,6 +134,8 @@ export function serverStatus(server: Server, basedOn: string): object {
     status['sessionID'] = session.id
     status['initialPlayers'] = session.initialPlayers
     if (session.cookie !== undefined) status['sessionCookie'] = session.cookie
+    if (session.holds)
+      status['heldSeats'] = session.holds.map(({ player, until }) => ({ player, until: rfc3339(until) }))
   }
   if (maintenance) {
     status['nextScheduledMaintenance'] = rfc3339(maintenance.at)
@@ -157,6 +166,18 @@ function readMaintenance(status: Readonly<Record<string, unknown>>): Maintenance
 function readData(status: Readonly<Record<string, unknown>>): ServerData | undefined {
   const parts = ['labels', 'annotations', 'counters', 'lists'].map((part) => [part, fieldsOf(status[part])] as const)
   return dataOrNone(Object.fromEntries(parts) as unknown as ServerData)
+}
+
+/** Leaves out what somebody has made invalid, and a second hold for the same player. */
+function readHolds(value: unknown): readonly SeatHold[] {
+  if (!Array.isArray(value)) return []
+  const holds = new Map<string, SeatHold>()
+  for (const hold of value.filter(isObject)) {
+    const player = textAt(hold, 'player')
+    const until = timeAt(hold, 'until')
+    if (player !== undefined && until !== undefined) holds.set(player, { player, until })
+  }
+  return [...holds.values()]
 }
 
 function fieldsOf(value: unknown): Readonly<Record<string, unknown>> {

@@ -1,6 +1,7 @@
 /** What the page knows of the fleet. Plain, immutable data: `reduce` makes the next one. */
 import type { EventsDropped, FleetEvent } from '../../../contracts/events.js'
 import type { GameSessionBody } from '../../../contracts/sessions.js'
+import type { Seats } from '../../../rules/lifecycle/seats.js'
 import type { Health, Ref, ServerState } from '../../../rules/model/resources.js'
 import { keyOf } from '../../../rules/model/resources.js'
 import type { GameServer, GameServerBuild } from '../../../rules/model/wire.js'
@@ -16,6 +17,8 @@ export interface ServerSession {
    * reported players.
    */
   readonly areExpected?: boolean
+  /** As last read. Absent if the build does not say how many there are. */
+  readonly seats?: Seats | undefined
 }
 
 export interface ServerRow extends Ref {
@@ -92,9 +95,9 @@ export function withSnapshot(model: Model, snapshot: Snapshot): Model {
   return { ...model, builds: new Map(snapshot.builds.map((build) => [keyOf(build.metadata), build])), servers }
 }
 
-function sessionOf({ sessionID, players, initialPlayers }: GameSessionBody): ServerSession {
-  if (players.length > 0 || initialPlayers.length === 0) return { id: sessionID, players }
-  return { id: sessionID, players: initialPlayers, areExpected: true }
+function sessionOf({ sessionID, players, initialPlayers, seats }: GameSessionBody): ServerSession {
+  if (players.length > 0 || initialPlayers.length === 0) return { id: sessionID, players, ...(seats && { seats }) }
+  return { id: sessionID, players: initialPlayers, areExpected: true, ...(seats && { seats }) }
 }
 
 function rowOf(
@@ -133,6 +136,22 @@ export function withPlayers(model: Model, build: string, session: GameSessionBod
   if (row === undefined || !isOlder(row.session, session)) return model
   const changed = new Map(rows).set(keyOf(row), { ...row, session: sessionOf(session) })
   return { ...model, servers: new Map(model.servers).set(build, changed) }
+}
+
+/** The seats of a session have been read. */
+export function withSeats(model: Model, build: string, { server, sessionID, seats }: GameSessionBody): Model {
+  const rows = serversOf(model, build)
+  const row = rows.get(keyOf(server))
+  if (row?.session?.id !== sessionID) return model
+  const changed = new Map(rows).set(keyOf(row), { ...row, session: { ...row.session, seats } })
+  return { ...model, servers: new Map(model.servers).set(build, changed) }
+}
+
+/** `3 of 8 seats taken, 1 held`. The connected players are known sooner than what was last read. */
+export function seatsText({ players, areExpected, seats }: Omit<ServerSession, 'id'>): string | undefined {
+  if (!seats) return undefined
+  const taken = areExpected ? seats.taken : new Set(players).size
+  return `${taken} of ${seats.total} seats taken${seats.held > 0 ? `, ${seats.held} held` : ''}`
 }
 
 /** The server may have another session by now, and its game may have reported players. */

@@ -116,6 +116,9 @@ function apply(draft: Draft, event: StreamedEvent): void {
       break
     // They change nothing that a row shows.
     case 'Audited':
+    case 'SeatsReserved':
+    case 'SeatsReleased':
+    case 'SeatsLapsed':
     case 'ServerDataChanged':
       break
   }

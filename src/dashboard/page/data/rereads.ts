@@ -1,12 +1,12 @@
 /** Reads what no event says: specs, conditions and the progress of changed builds, and who is expected in a match. */
 import type { Fleet } from '../../../contracts/fleet.js'
 import { keyOf, type Ref } from '../../../rules/model/resources.js'
-import { type Model, serversOf, type StreamedEvent, withBuild, withPlayers } from './model.js'
+import { type Model, serversOf, type StreamedEvent, withBuild, withPlayers, withSeats } from './model.js'
 
 export interface Rereads {
   /** Reads the builds that these events may have changed, soon. */
   builds(events: readonly StreamedEvent[]): void
-  /** Reads who is expected in the matches that these events began. */
+  /** Reads who is expected in the matches that these events began, and their seats if the events changed them. */
   players(events: readonly StreamedEvent[]): void
   /** What is being read does not reach the model. */
   forget(): void
@@ -101,6 +101,9 @@ const unrelated: ReadonlySet<StreamedEvent['type']> = new Set([
   'ServerRemoved',
   'Allocated',
   'PlayersChanged',
+  'SeatsReserved',
+  'SeatsReleased',
+  'SeatsLapsed',
   'Audited',
 ])
 
@@ -119,7 +122,8 @@ function begunSessions(fleet: Source, model: { value: Model }) {
       const before = times
       try {
         const session = await fleet.sessions.get(sessionID)
-        if (times === before) model.value = withPlayers(model.value, keyOf(build), session)
+        if (times === before)
+          model.value = withSeats(withPlayers(model.value, keyOf(build), session), keyOf(build), session)
       } catch {
         // The match is over already.
       }
@@ -130,6 +134,8 @@ function begunSessions(fleet: Source, model: { value: Model }) {
     add(events: readonly StreamedEvent[]) {
       for (const event of events) {
         if (event.type === 'Allocated' && lacksPlayers(model.value, event)) waiting.set(event.sessionID, event.build)
+        const changed = sessionWithOtherSeats(model.value, event)
+        if (changed) waiting.set(changed.sessionID, changed.build)
       }
       for (const sessionID of [...waiting.keys()].slice(0, -maxSessionsToRead)) waiting.delete(sessionID)
       if (!isBusy) void run()
@@ -143,6 +149,18 @@ function begunSessions(fleet: Source, model: { value: Model }) {
 
 function lastOf<T>(map: ReadonlyMap<string, T>): readonly [string, T] | undefined {
   return [...map].at(-1)
+}
+
+/** The events do not say how many seats of the session are held now. */
+function sessionWithOtherSeats(
+  model: Model,
+  event: StreamedEvent,
+): { readonly sessionID: string; readonly build: Ref } | undefined {
+  if (event.type === 'SeatsReserved' || event.type === 'SeatsReleased' || event.type === 'SeatsLapsed') return event
+  if (event.type !== 'PlayersChanged') return undefined
+  // Some of them may have come to seats that were held.
+  const session = serversOf(model, keyOf(event.build)).get(keyOf(event.server))?.session
+  return session?.seats && session.seats.held > 0 ? { sessionID: session.id, build: event.build } : undefined
 }
 
 /** The event of an allocation does not say who is expected to connect. */

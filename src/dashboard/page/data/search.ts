@@ -1,6 +1,6 @@
 /** Finds builds, servers, sessions and players in the model. Pure. */
 import { keyOf, type Ref } from '../../../rules/model/resources.js'
-import type { Model, ServerRow } from './model.js'
+import type { Model, ServerRow, ServerSession } from './model.js'
 
 export interface Found {
   readonly kind: 'build' | 'server' | 'session' | 'player'
@@ -75,6 +75,7 @@ export interface SessionRow {
   readonly id: string
   readonly players: readonly string[]
   readonly areExpected?: boolean
+  readonly seats?: ServerSession['seats']
   readonly server: ServerRow
 }
 

@@ -7,7 +7,7 @@ import { keyOf, type Ref } from '../../../rules/model/resources.js'
 import type { GameServer } from '../../../rules/model/wire.js'
 import { rights } from '../data/access.js'
 import { connections, fleet, model } from '../data/live.js'
-import type { StreamedEvent } from '../data/model.js'
+import { seatsText, type StreamedEvent } from '../data/model.js'
 import { linkTo } from '../data/router.js'
 import { findServer } from '../data/search.js'
 import { CopyButton, Failure, HealthTag, Instant, Loading, Notice, Section, StateTag } from '../parts/parts.js'
@@ -71,6 +71,7 @@ export function ServerView({ of }: { readonly of: Ref }) {
           areExpected={row.session?.areExpected}
           maintenance={row.maintenance}
           sessionID={row.session?.id}
+          seats={row.session && seatsText(row.session)}
         />
       ) : null}
       {server.value ? <ServerData of={server.value} /> : null}
@@ -87,13 +88,14 @@ export function ServerView({ of }: { readonly of: Ref }) {
 interface PlaceProps {
   readonly server: GameServer | undefined
   readonly sessionID: string | undefined
+  readonly seats: string | undefined
   readonly players: readonly string[]
   readonly areExpected: boolean | undefined
   /** Wall time in ms. */
   readonly maintenance: number | undefined
 }
 
-function Place({ server, sessionID, players, areExpected, maintenance }: PlaceProps) {
+function Place({ server, sessionID, seats, players, areExpected, maintenance }: PlaceProps) {
   const { publicIP = '', ports = '', nodeName = '', message } = server?.status ?? {}
   const addresses = publicIP === '' ? [] : ports.split(',').map((pair) => `${publicIP}:${pair.split(':')[1] ?? ''}`)
   return (
@@ -123,6 +125,12 @@ function Place({ server, sessionID, players, areExpected, maintenance }: PlacePr
           <dt>{areExpected ? 'expected players' : 'players'}</dt>
           <dd>{players.length === 0 ? <span class="quiet">none</span> : players.join(', ')}</dd>
         </div>
+        {seats === undefined ? null : (
+          <div>
+            <dt>seats</dt>
+            <dd>{seats}</dd>
+          </div>
+        )}
         {maintenance === undefined ? null : (
           <div>
             <dt>maintenance</dt>

@@ -1,6 +1,7 @@
 /** Who plays where: finds sessions by their id, their players or their server. */
 import { rights } from '../data/access.js'
 import { model } from '../data/live.js'
+import { seatsText } from '../data/model.js'
 import { linkTo, replaceQuery } from '../data/router.js'
 import { type SessionRow, sessionsOf } from '../data/search.js'
 import { plural } from '../data/words.js'
@@ -19,6 +20,10 @@ const columns: readonly Column<SessionRow>[] = [
       ) : (
         `${areExpected ? 'expects ' : ''}${players.length}: ${players.join(', ')}`
       ),
+  },
+  {
+    name: 'Seats',
+    cell: (session) => seatsText(session) ?? <span class="quiet">–</span>,
   },
   { name: 'Server', cell: ({ server }) => server.name },
   { name: 'Since', cell: ({ server }) => <Ago at={server.since} /> },

@@ -26,6 +26,7 @@ export function buildSpec(world: World, name: string, standingBy: number, max: n
     portsToExpose: world.chance(0.8) ? [7777] : [],
     ...(world.chance(0.4) && { crashesToMarkUnhealthy: world.between(1, 20) }),
     ...(world.chance(0.3) && { health: someHealth(world) }),
+    ...(world.chance(0.7) && { seatsPerSession: world.between(2, 5) }),
     ...(world.chance(0.3) && { claimSeconds: world.between(5, 60) }),
     template,
     ...declaredTickets,

@@ -20,6 +20,7 @@ import { Liveness } from './liveness.js'
 import { Maintenance } from './maintenance.js'
 import { Records } from './records.js'
 import { ServerDataChanges } from './server-data.js'
+import { ReservedSeats } from './allocations/reserved-seats.js'
 import { Selections } from './allocations/selections.js'
 import { Sessions } from './allocations/sessions.js'
 import { type FleetSnapshot, takeSnapshot } from './snapshot.js'
@@ -48,6 +49,7 @@ export class Invariants {
   readonly sessions: Sessions
   readonly selections: Selections
   readonly claims: Claims
+  readonly seats: ReservedSeats
   readonly confirmations: Confirmations
   readonly waitingCallers: WaitingCallers
   readonly unheardServers: UnheardServers
@@ -77,6 +79,7 @@ export class Invariants {
     this.sessions = new Sessions(world, deps)
     this.selections = new Selections(world, store)
     this.claims = new Claims(world, deps)
+    this.seats = new ReservedSeats(world, deps)
     this.confirmations = new Confirmations(world, () => ({
       backend: backend(),
       store: store(),

@@ -22,9 +22,14 @@ export async function checkQuiescence(context: SimulationContext, passTime: () =
   for (const server of snapshot.servers.values()) checkServer(server, context)
   await checkPlayers(snapshot, context)
   checkNothingLeft(snapshot, context)
-  // The fleet is not idle yet if a server is waiting for a port or if a session has yet to reach its limit.
-  const { backend, world } = context
-  const isBusy = (server: GameServer) => waitsForPort(server, backend) || hasLimitAhead(server, snapshot, world.skewMs)
+  context.invariants.seats.checkSettled(snapshot.host)
+  // The fleet is not idle yet if a server is waiting for a port, if a session has yet to reach its limit, or if a clock that was set back
+  // has prolonged the hold of a seat.
+  const { backend, store, world } = context
+  const holdsSeats = ({ metadata }: GameServer) =>
+    store.servers.get(keyOf(metadata))?.record.session?.holds !== undefined
+  const isBusy = (server: GameServer) =>
+    waitsForPort(server, backend) || hasLimitAhead(server, snapshot, world.skewMs) || holdsSeats(server)
   if ([...snapshot.servers.values()].some(isBusy)) return
   const before = callCounts(context)
   await passTime()

@@ -69,7 +69,10 @@ export class GameModel {
   running = true
   /** The session that the game has received. */
   session: string | undefined
-  players: readonly string[] = []
+  /** Players for whom a seat was reserved. */
+  #guests: readonly string[] = []
+  /** Players who come as they like. */
+  #others: readonly string[] = []
   /** True once it has had players. */
   hadPlayers = false
   /** What the game does when it gets its termination signal. Like most SDKs' games, it may have no handler. */
@@ -116,12 +119,26 @@ export class GameModel {
     if (behavior !== 'silent') world.after(world.between(0, 1_000), () => this.#loop())
   }
 
+  get players(): readonly string[] {
+    return [...this.#others, ...this.#guests]
+  }
+
   /** Acts like SIGTERM: the game dies, or exits soon, or is killed after the grace period. */
   signal(graceMs: number, kill: () => void): void {
     const { world } = this
     if (this.#onSignal === 'dies' && graceMs > 0) world.after(0, () => this.exit(143))
     else if (this.#onSignal === 'exits') world.after(world.between(0, heartbeatMs), () => this.exit(0))
     world.after(graceMs, kill)
+  }
+
+  /** A player arrives for whom a seat was reserved. */
+  admit(guest: string): void {
+    this.#guests = [...this.#guests, guest]
+    this.hadPlayers = true
+  }
+
+  dismiss(guest: string): void {
+    this.#guests = this.#guests.filter((other) => other !== guest)
   }
 
   exit(code: number): void {
@@ -167,7 +184,7 @@ export class GameModel {
       this.#silentUntil = world.elapsedMs + world.between(1_000, 40_000)
       return
     }
-    if (world.faultsEnabled && world.chance(0.1)) this.players = this.session ? this.#somePlayers() : []
+    if (world.faultsEnabled && world.chance(0.1)) this.#others = this.session ? this.#somePlayers() : []
     if (this.players.length > 0) this.hadPlayers = true
     const answer = this.#send((later) => this.#receive(later))
     const readable = this.#readsLate ? this.#unread : answer

@@ -1,0 +1,150 @@
+/**
+ * Holds seats of sessions for players who are on their way. Decides in one tick, so that no seat is given twice, and answers when the
+ * server's record with the holds is durable, so that a restart or another leader does not give it again.
+ */
+import { FleetError } from '../../contracts/errors.js'
+import { reserved, withoutPlayers } from '../../rules/lifecycle/seats.js'
+import { transition } from '../../rules/lifecycle/lifecycle.js'
+import { counted } from '../../rules/model/counted.js'
+import { keyOf, type SeatHold } from '../../rules/model/resources.js'
+import { sessionKey } from '../../rules/model/session-ids.js'
+import { cutList } from '../../rules/model/sizes.js'
+import type { JoinRequest, RoomQuery, SeatRequest } from '../../rules/validation/seats.js'
+import { type EngineContext, serverEvent } from '../context.js'
+import { LostServer, type ServerWriter } from '../persistence/server-writer.js'
+import type { ServerEntry } from '../state/entries.js'
+import { isHeard } from '../state/queries.js'
+import { HoldTimers } from './hold-timers.js'
+import {
+  drainingError,
+  fullError,
+  noSessionError,
+  noSessionWithRoomError,
+  sessionEndingError,
+  unheardError,
+  unknownSeatsError,
+} from './seat-errors.js'
+import { SessionFinder } from './session-finder.js'
+
+export interface SeatsDependencies {
+  readonly writer: Pick<ServerWriter, 'save'>
+  readonly isDraining: () => boolean
+}
+
+export class Seats {
+  readonly #ctx: EngineContext
+  readonly #deps: SeatsDependencies
+  readonly #finder: SessionFinder
+  readonly #timers: HoldTimers
+
+  constructor(ctx: EngineContext, deps: SeatsDependencies) {
+    this.#ctx = ctx
+    this.#deps = deps
+    this.#finder = new SessionFinder(ctx)
+    this.#timers = new HoldTimers(ctx, (entry, players) => this.#emit('SeatsLapsed', entry, players))
+  }
+
+  /**
+   * Holds seats for all players or none. Resolves when that is durable. Rejects with `no-room`, `not-found` if the session ends, `invalid`
+   * if the build does not say how many seats there are, `unavailable` until the game has been heard, `not-leader`, or the store's error:
+   * the seats are then held in vain until they lapse.
+   */
+  async reserve(entry: ServerEntry, sessionID: string, request: SeatRequest): Promise<void> {
+    this.#check(entry, sessionID)
+    const { clock, responsiveClock } = this.#ctx
+    const { seatsPerSession } = entry.build.record.spec
+    if (seatsPerSession === undefined) throw unknownSeatsError(entry.build)
+    if (!isHeard(entry) || responsiveClock.isLate) throw unheardError(sessionID)
+    const { players, holdMs } = request
+    const wanted = { total: seatsPerSession, players: entry.players, wanted: players, holdMs }
+    const outcome = reserved(entry.record.session?.holds, wanted, clock.now())
+    if (!outcome.ok) throw fullError(sessionID, outcome.seats, outcome.needed, outcome.tooLarge)
+    await this.#change(entry, sessionID, outcome.holds)
+    if (outcome.reserved.length > 0) this.#emit('SeatsReserved', entry, outcome.reserved)
+  }
+
+  /** Ends the holds of these players. Resolves when that is durable. Rejects like `reserve`. */
+  async release(entry: ServerEntry, sessionID: string, players: readonly string[]): Promise<void> {
+    this.#check(entry, sessionID)
+    const { holds = [] } = entry.record.session ?? {}
+    const left = withoutPlayers(holds, players) ?? []
+    const released = holds.filter((hold) => !left.includes(hold)).map(({ player }) => player)
+    await this.#change(entry, sessionID, left)
+    if (released.length > 0) this.#emit('SeatsReleased', entry, released)
+  }
+
+  /**
+   * Holds seats for all players in the fullest session that has room for them, and returns its server. A repeated call finds the same
+   * session while its players are on their way. Rejects with `no-room` if there is none, `draining`, and otherwise like `reserve`.
+   */
+  async join(request: JoinRequest): Promise<ServerEntry> {
+    const builds = this.#finder.buildsOf(request)
+    const players = [...new Set(request.players)]
+    const joined = this.#finder.alreadyJoined(request, players)
+    if (!joined && (this.#deps.isDraining() || builds.every(({ draining }) => draining))) throw drainingError()
+    const [entry = joined] = joined ? [] : this.#finder.withRoom(request, players.length)
+    if (!entry) throw noSessionWithRoomError(players.length)
+    await this.reserve(entry, entry.record.session?.id ?? '', request)
+    return entry
+  }
+
+  /** The sessions that have room, the fullest first. Throws `not-found` or `invalid` if there can be none. */
+  withRoom(query: RoomQuery): readonly ServerEntry[] {
+    this.#finder.buildsOf(query)
+    const found: ServerEntry[] = []
+    if (this.#deps.isDraining()) return found
+    for (const entry of this.#finder.withRoom(query, query.seats)) {
+      found.push(entry)
+      if (found.length === query.limit) break
+    }
+    return found
+  }
+
+  /** Call when the game has reported other players than before. Those who have come need no hold any more. */
+  playersChanged(entry: ServerEntry): void {
+    const { clock, inventory } = this.#ctx
+    const holds = withoutPlayers(entry.record.session?.holds, entry.players)
+    if (holds) inventory.update(entry, transition(entry.record, { type: 'seats', holds }, clock.now()))
+  }
+
+  /** Call when the record of a server has changed or was loaded. */
+  recordChanged(entry: ServerEntry): void {
+    this.#timers.update(entry)
+  }
+
+  stop(): void {
+    this.#timers.stop()
+  }
+
+  #check({ record }: ServerEntry, sessionID: string): void {
+    const { session, state } = record
+    if (!session || sessionKey(session.id) !== sessionKey(sessionID)) throw noSessionError(sessionID)
+    if (state === 'Terminating') throw sessionEndingError(sessionID)
+  }
+
+  async #change(entry: ServerEntry, sessionID: string, holds: readonly SeatHold[]): Promise<void> {
+    const { clock, inventory } = this.#ctx
+    inventory.update(entry, transition(entry.record, { type: 'seats', holds }, clock.now()))
+    try {
+      await this.#deps.writer.save(entry)
+    } catch (error) {
+      throw error instanceof LostServer ? sessionEndingError(sessionID) : error
+    }
+    // If another host is the leader now, it may have read the record before this change was stored.
+    const deposedError = this.#ctx.deposedError()
+    if (deposedError) throw deposedError
+    if (entry.recordDeleted) throw new FleetError('not-found', `the record of server ${keyOf(entry.ref)} was deleted`)
+    this.#check(entry, sessionID)
+  }
+
+  #emit(type: 'SeatsReserved' | 'SeatsReleased' | 'SeatsLapsed', entry: ServerEntry, all: readonly string[]): void {
+    const sessionID = entry.record.session?.id ?? ''
+    const seats = counted(all.length, 'seat')
+    const message = {
+      SeatsReserved: `${seats} of session ${sessionID} ${all.length === 1 ? 'is' : 'are'} held`,
+      SeatsReleased: `${seats} of session ${sessionID} ${all.length === 1 ? 'was' : 'were'} released`,
+      SeatsLapsed: `${counted(all.length, 'player')} did not come to session ${sessionID} in time`,
+    }[type]
+    this.#ctx.emitter.emit({ type, ...serverEvent(this.#ctx, entry, message), sessionID, players: cutList(all) })
+  }
+}

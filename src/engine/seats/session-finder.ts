@@ -1,0 +1,92 @@
+/** Finds sessions with room, the fullest first, so that matches become full. */
+import { hasSeat, seatsOf } from '../../rules/lifecycle/seats.js'
+import type { ServerSelector } from '../../rules/model/allocation.js'
+import { noData } from '../../rules/model/server-data.js'
+import { fits } from '../../rules/planning/selection.js'
+import type { SessionTarget } from '../../rules/validation/seats.js'
+import { noSelectedBuildError, selectedBuilds } from '../allocation/selected-builds.js'
+import type { EngineContext } from '../context.js'
+import type { BuildEntry, ServerEntry } from '../state/entries.js'
+import { isHeard } from '../state/queries.js'
+import { RoomIndex } from '../state/room-index.js'
+import { unknownSeatsError } from './seat-errors.js'
+
+export class SessionFinder {
+  readonly #ctx: Pick<EngineContext, 'clock' | 'inventory'>
+
+  constructor(ctx: Pick<EngineContext, 'clock' | 'inventory'>) {
+    this.#ctx = ctx
+  }
+
+  /**
+   * Yields the sessions that have so many free seats, those of the first selector first. Looks at each group of servers with the same data
+   * once for each selector. Builds that are draining are passed over.
+   */
+  *withRoom(target: SessionTarget, seats: number): Generator<ServerEntry> {
+    const now = this.#ctx.clock.now()
+    const seen = new Set<ServerEntry>()
+    for (const selector of selectorsOf(target)) {
+      for (const { sessions } of this.#roomsOf(selector, seats)) {
+        for (const entry of [...sessions]) {
+          // While the caller worked with an earlier one, this one may have changed.
+          if (seen.has(entry) || freeIn(entry, now) < seats) continue
+          seen.add(entry)
+          yield entry
+        }
+      }
+    }
+  }
+
+  /**
+   * The session that an earlier call has joined these players to, so that a repeated call joins them to the same one: all of them have
+   * seats there, and some are still on their way.
+   */
+  alreadyJoined(target: SessionTarget, players: readonly string[]): ServerEntry | undefined {
+    const { clock, inventory } = this.#ctx
+    const now = clock.now()
+    const found = inventory.players.find(inventory.everyBuild, players[0] ?? '')
+    return found.find((entry) => {
+      const { holds } = entry.record.session ?? {}
+      if (entry.record.state !== 'Active' || !holds || !isHeard(entry) || !this.#fitsAny(entry, target)) return false
+      const isSeated = (player: string) => hasSeat(player, entry.players, holds, now)
+      return players.every(isSeated) && players.some((player) => !entry.players.includes(player))
+    })
+  }
+
+  /** Throws `not-found` if the target names no build that exists, and `invalid` if none of them says how many seats a session has. */
+  buildsOf(target: SessionTarget): readonly BuildEntry[] {
+    const { inventory } = this.#ctx
+    const builds = new Set(selectorsOf(target).flatMap((selector) => selectedBuilds(inventory, selector)))
+    const [first] = builds
+    if (!first) throw noSelectedBuildError(inventory, selectorsOf(target))
+    if (![...builds].some(({ record }) => record.spec.seatsPerSession !== undefined)) throw unknownSeatsError(first)
+    return [...builds]
+  }
+
+  #roomsOf(selector: ServerSelector, seats: number) {
+    const rooms: { readonly free: number; readonly sessions: ReadonlySet<ServerEntry> }[] = []
+    for (const build of selectedBuilds(this.#ctx.inventory, selector)) {
+      if (build.draining || build.record.spec.seatsPerSession === undefined) continue
+      build.rooms ??= new RoomIndex(build)
+      rooms.push(...build.rooms.withRoom(seats, (data) => fits(data, selector, undefined)))
+    }
+    return rooms.sort((a, b) => a.free - b.free)
+  }
+
+  #fitsAny({ build, record }: ServerEntry, target: SessionTarget): boolean {
+    return selectorsOf(target).some(
+      (selector) =>
+        selectedBuilds(this.#ctx.inventory, selector).includes(build) &&
+        fits(record.data ?? noData, selector, undefined),
+    )
+  }
+}
+
+function selectorsOf({ buildID = '', select }: SessionTarget): readonly ServerSelector[] {
+  return select ?? [{ builds: [buildID] }]
+}
+
+function freeIn({ build, players, record }: ServerEntry, now: number): number {
+  const { seatsPerSession = 0 } = build.record.spec
+  return record.session ? seatsOf(seatsPerSession, players, record.session.holds, now).free : 0
+}
