@@ -193,6 +193,11 @@ function serverStatus(): StructuralSchema {
         ...text,
         description: 'Who announced nextScheduledMaintenance, and for what: server, node or backend.',
       },
+      endedSessions: {
+        type: 'integer',
+        minimum: 1,
+        description: 'How many sessions the game has ended while its server went on.',
+      },
       sessionCookie: { ...textOrEmpty, description: 'sessionCookie of the allocation.' },
       initialPlayers: { ...unbounded(playerIDs), description: 'initialPlayers of the allocation.' },
       heldSeats: {

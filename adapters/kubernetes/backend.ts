@@ -121,7 +121,13 @@ export class KubernetesBackend implements Backend {
   async protect(ref: Ref, uid: string, { signal }: CallOptions = {}): Promise<void> {
     throwIfAborted(signal)
     await this.#lifecycle.open()
-    this.#instances.protect(ref, uid)
+    this.#instances.protect(ref, uid, true)
+  }
+
+  async unprotect(ref: Ref, uid: string, { signal }: CallOptions = {}): Promise<void> {
+    throwIfAborted(signal)
+    await this.#lifecycle.open()
+    this.#instances.protect(ref, uid, false)
   }
 
   async find(recorded: RecordedInstance, { signal }: CallOptions = {}): Promise<Instance | undefined> {

@@ -125,10 +125,10 @@ export class PodInstances {
     )
   }
 
-  /** Protects the instance from eviction, in the background. */
-  protect(ref: Ref, uid: string): void {
+  /** Protects the instance from eviction, or takes that back, in the background. */
+  protect(ref: Ref, uid: string, isActive: boolean): void {
     const snapshot = this.pods.find(ref)
-    if (snapshot?.identity.uid === uid) this.#activeLabels.request(snapshot)
+    if (snapshot?.identity.uid === uid) this.#activeLabels.request(snapshot, isActive)
   }
 
   async list(signal: AbortSignal | undefined): Promise<readonly Instance[]> {

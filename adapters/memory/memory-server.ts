@@ -28,6 +28,11 @@ export interface MemoryServer {
   /** Sends a heartbeat with the state StandingBy, which means ready for players. */
   ready(): HeartbeatAnswer
   /**
+   * Ends the server's session, if it has one, and sends a heartbeat with the state StandingBy and no players: the game is ready for the
+   * next match, like `readyForNext()` of the SDK. From then on, `allocated` is the next session.
+   */
+  readyForNext(): HeartbeatAnswer
+  /**
    * Sends a heartbeat now and, if the backend has a clock, at regular intervals from now on. Later heartbeats keep the
    * changes. Throws `closed` if the server is not running and `unavailable` if no fleet is listening.
    */

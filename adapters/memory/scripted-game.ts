@@ -3,7 +3,13 @@
  */
 import type { BackendListener } from '../../src/contracts/backend.js'
 import { FleetError } from '../../src/contracts/errors.js'
-import type { GameState, Heartbeat, HeartbeatAnswer, SessionConfig } from '../../src/rules/game/heartbeat.js'
+import type {
+  EndedSession,
+  GameState,
+  Heartbeat,
+  HeartbeatAnswer,
+  SessionConfig,
+} from '../../src/rules/game/heartbeat.js'
 import { callSafely, type DeferredListeners } from './deferred-listeners.js'
 import type { ResolvedMemoryOptions, ResolvedServerScript } from './options.js'
 
@@ -26,6 +32,7 @@ export class ScriptedGame {
   #answer: HeartbeatAnswer | undefined
   #session: SessionConfig | undefined
   #allocated: Deferred<SessionConfig> | undefined
+  #ended: EndedSession | undefined
   /** True from the first heartbeat until the game is silenced. */
   #isSending = false
   #cancelBeat: () => void = () => {}
@@ -87,11 +94,26 @@ export class ScriptedGame {
     this.#state = change.state ?? this.#state
     this.#health = change.health ?? this.#health
     this.#players = change.players ?? this.#players
+    this.#ended = change.endedSession ?? this.#ended
     this.#isSending = true
     this.#cancelHold()
     const answer = listener.heartbeat(sessionHostId, this.#current())
     this.#handle(answer)
     this.#scheduleBeat()
+    return answer
+  }
+
+  /** Ends the present session, if there is one, and reports that the game is ready for the next one. */
+  readyForNext(): HeartbeatAnswer {
+    const session = this.session
+    if (session) {
+      this.#ended = { sessionID: session.sessionId, number: (this.#ended?.number ?? 0) + 1 }
+      this.#session = undefined
+      this.#allocated = undefined
+      this.#players = []
+    }
+    const answer = this.heartbeat({ state: 'StandingBy' })
+    if (!this.#deps.options.clock) this.#deps.listeners.defer(() => this.beat())
     return answer
   }
 
@@ -153,13 +175,16 @@ export class ScriptedGame {
 
   #current(): Heartbeat {
     const [state, health, players] = [this.#state, this.#health, this.#players]
-    return health === undefined ? { state, players } : { state, health, players }
+    const ended = this.#ended && { endedSession: this.#ended }
+    return health === undefined ? { state, players, ...ended } : { state, health, players, ...ended }
   }
 
   /** Handles the fleet's answer as a real SDK does. */
   #handle(answer: HeartbeatAnswer): void {
     const { listeners, script, exit } = this.#deps
     this.#answer = answer
+    // The fleet may not know yet that the session has ended.
+    if (this.#hasEnded(answer)) return
     if (answer.sessionConfig) {
       this.#session = answer.sessionConfig
       this.#allocated?.resolve(answer.sessionConfig)
@@ -175,6 +200,11 @@ export class ScriptedGame {
         exit(0)
       })
     }
+  }
+
+  #hasEnded({ endedSessions = 0, operation, sessionConfig }: HeartbeatAnswer): boolean {
+    if (operation === 'Terminate' || !this.#ended) return false
+    return sessionConfig?.sessionId === this.#ended.sessionID && endedSessions < this.#ended.number
   }
 
   /** Without a clock the next heartbeat may be late, so an idle server also receives its session when a test reads it. */

@@ -91,6 +91,11 @@ export class ScriptedServer implements MemoryServer {
     return this.heartbeat({ state: 'StandingBy' })
   }
 
+  readyForNext(): HeartbeatAnswer {
+    if (this.#phase !== 'running') throw this.#notRunning()
+    return this.#game.readyForNext()
+  }
+
   heartbeat(change: Partial<Heartbeat> = {}): HeartbeatAnswer {
     if (this.#phase !== 'running') throw this.#notRunning()
     return this.#game.heartbeat(change)

@@ -7,9 +7,10 @@ import type { MaintenanceNotice } from '../rules/game/maintenance-notice.js'
  * `Content-Length`, so non-ASCII characters are escaped and each character is one byte.
  */
 export function answerText(answer: HeartbeatAnswer): string {
-  const { operation, nextHeartbeatIntervalMs, sessionConfig, maintenance } = answer
+  const { operation, nextHeartbeatIntervalMs, sessionConfig, endedSessions, maintenance } = answer
   let text = `{"operation":"${operation}","nextHeartbeatIntervalMs":${nextHeartbeatIntervalMs}`
   if (sessionConfig !== undefined) text += `,"sessionConfig":${sessionText(sessionConfig)}`
+  if (endedSessions !== undefined) text += `,"endedSessions":${endedSessions}`
   if (maintenance !== undefined) text += `,${maintenanceText(maintenance)}`
   return `${text}}`
 }

@@ -223,6 +223,11 @@ export interface Backend {
    */
   protect?(ref: Ref, uid: string, options?: CallOptions): Promise<void>
   /**
+   * Takes `protect` back, because the game has ended its match and waits for the next one. May be called for an instance that is not
+   * protected. Retried like `protect`. Without this method, an instance stays protected until it ends.
+   */
+  unprotect?(ref: Ref, uid: string, options?: CallOptions): Promise<void>
+  /**
    * Looks up one instance by name. Implemented by a backend whose `list` can miss an existing instance, for example because
    * someone removed the label that `list` selects by. Called before the engine concludes that an unlisted instance no longer
    * exists. Resolves with undefined if there is no such instance. Without this method, the engine trusts the list.

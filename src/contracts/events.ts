@@ -85,6 +85,11 @@ export type UnnumberedEvent =
   | ({ readonly type: 'SeatsReleased' } & SeatsEventBase)
   /** Seats are no longer held, because the players did not come in time. */
   | ({ readonly type: 'SeatsLapsed' } & SeatsEventBase)
+  /**
+   * The game has ended its session, and its server is standing by again. A session also ends with its server: then, there is only
+   * `ServerEnding`.
+   */
+  | ({ readonly type: 'SessionEnded'; readonly sessionID: string } & ServerEventBase)
   | ({ readonly type: 'PlayersChanged'; readonly players: readonly string[] } & ServerEventBase)
   /** Who did what, and from where. Says which build or server it was done to, if any. */
   | (AuditedBase & EventBase)
@@ -194,6 +199,7 @@ const eventTypes: Readonly<Record<FleetEventType, true>> = {
   ServerRemoved: true,
   ServerStartFailed: true,
   ServerStateChanged: true,
+  SessionEnded: true,
   StoreDamaged: true,
   TemplateFieldsSkipped: true,
   WebhookFailed: true,

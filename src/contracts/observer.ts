@@ -3,7 +3,7 @@ import type { EndingReason, Ref } from '../rules/model/resources.js'
 import type { BuildCounts, BuildHealth } from '../rules/model/status.js'
 import type { ErrorCode } from './errors.js'
 
-export type BackendOperation = 'create' | 'destroy' | 'list' | 'prepare' | 'protect' | 'find'
+export type BackendOperation = 'create' | 'destroy' | 'list' | 'prepare' | 'protect' | 'unprotect' | 'find'
 export type StoreCollection = 'builds' | 'servers' | 'details'
 export type StoreOperation = 'get' | 'list' | 'create' | 'update' | 'delete'
 

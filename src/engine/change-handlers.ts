@@ -3,7 +3,7 @@
  * change.
  */
 import { afterFailure, noBackoff } from '../rules/lifecycle/backoff.js'
-import { needsBackoff, disappearedBeforeStandingBy } from '../rules/lifecycle/lifecycle.js'
+import { disappearedBeforeStandingBy, isIdle, needsBackoff } from '../rules/lifecycle/lifecycle.js'
 import { afterLoss, isLost, isLostAgain } from '../rules/lifecycle/losses.js'
 import type { Build, Ending, Server } from '../rules/model/resources.js'
 import { sessionKey } from '../rules/model/session-ids.js'
@@ -15,21 +15,21 @@ import { backoffLimits, type EngineContext } from './context.js'
 import type { LateStarts } from './instances/late-starts.js'
 import type { HeldHeartbeats } from './instances/held-heartbeats.js'
 import type { MaintenanceAnnouncements } from './instances/maintenance-announcements.js'
-import { isSaved } from './persistence/server-writer.js'
+
 import type { Drainer } from './reconcile/drain.js'
-import { needsProtection } from './reconcile/server-actions.js'
+import { needsProtectionChange } from './reconcile/server-actions.js'
 import { type Conditions, hasCondition } from './reporting/conditions.js'
 import type { EventReporter } from './reporting/event-reporter.js'
 import type { StartFailures } from './reporting/start-failures.js'
 import type { Seats } from './seats/seats.js'
 import type { Bucket, BuildEntry, ServerEntry } from './state/entries.js'
-import { isCurrent, isDraining, isReady } from './state/queries.js'
+import { isCurrent, isDraining, isReady, isSaved } from './state/queries.js'
 
 export interface ChangeHandlerDependencies {
   readonly builds: Pick<BuildOperations, 'buildIDChanged'>
   readonly conditions: Pick<Conditions, 'reportChanges'>
   readonly confirmations: Pick<Confirmations, 'serverEnded'>
-  readonly drainer: Pick<Drainer, 'checkProgress'>
+  readonly drainer: Pick<Drainer, 'checkProgress' | 'released'>
   readonly events: EventReporter
   readonly lateStarts: Pick<LateStarts, 'succeeded'>
   readonly heldHeartbeats: Pick<HeldHeartbeats, 'answerChanged'>
@@ -56,14 +56,17 @@ export class ChangeHandlers {
     if (bucket === 'active' && from !== 'active') entry.activeSince = clock.elapsed()
     // Another writer may have ended the server already.
     if (record.session !== before.session) this.#endWait(record)
-    if (record.state === 'StandingBy' && before.state !== 'StandingBy') this.#deps.lateStarts.succeeded(entry)
+    const isIdleAgain = record.state === 'StandingBy' && before.state === 'Active'
+    if (record.state === 'StandingBy' && isIdle(before) && before.state !== 'StandingBy')
+      this.#deps.lateStarts.succeeded(entry)
     if (record.state === 'StandingBy' || bucket === 'active') entry.standingBySince ??= clock.elapsed()
     const saved = isSaved(entry)
-    const isUnprotected = needsProtection(this.#ctx, entry)
-    if (!saved || isUnprotected) build.needsAction.add(entry)
+    const isProtectionWrong = needsProtectionChange(this.#ctx, entry)
+    if (!saved || isProtectionWrong) build.needsAction.add(entry)
     // A reserved server already counts as Active, so an allocation costs one reconcile instead of two.
-    if (!(saved && from === 'reserved' && bucket === 'active') || isUnprotected) this.#ctx.enqueue(build)
+    if (!(saved && from === 'reserved' && bucket === 'active') || isProtectionWrong) this.#ctx.enqueue(build)
     events.serverState(entry, before)
+    events.sessionEnded(entry, before)
     if (record.state === 'Terminating' && before.state !== 'Terminating') {
       this.#serverTerminating(entry)
       this.#deps.waitQueue.roomFreed(build)
@@ -76,6 +79,7 @@ export class ChangeHandlers {
     this.#deps.heldHeartbeats.answerChanged(entry)
     // A listener of the events above may have allocated it meanwhile.
     if (record.data !== before.data && isReady(entry.bucket)) this.#deps.waitQueue.dataChanged(entry)
+    if (isIdleAgain && !entry.intent) this.#deps.drainer.released(entry)
   }
 
   /** Called after a server was adopted from the store. Another host may have allocated it. */

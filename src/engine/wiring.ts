@@ -79,7 +79,7 @@ export function wireEngine(engineDeps: EngineDependencies, state: EngineState) {
   const { clock } = options
   const { store } = guard
   const inventory = new Inventory({
-    ready: (entry) => waitQueue.serve(entry),
+    ready: (entry) => drainer.awaits(entry) || waitQueue.serve(entry),
     released: (entry) => drainer.released(entry),
     changed: (entry, before, from) => changes.serverChanged(entry, before, from),
   })
@@ -104,13 +104,13 @@ export function wireEngine(engineDeps: EngineDependencies, state: EngineState) {
   const startFailures = new StartFailures(ctx, events, conditions)
   const lateStarts = new LateStarts(ctx, { conditions, events, waitQueue })
   const drainer = new Drainer(ctx)
-
   const { maintenance, seats, serverData } = serverChanges(ctx, writer, isDraining)
   const heartbeats = new Heartbeats(ctx, {
     playersChanged: (entry) => details.changed(entry),
     playersSeated: (entry) => seats.playersChanged(entry),
     arrived: (entry) => heldHeartbeats.supersede(entry),
     sessionConfirmed: (entry) => confirmations.confirm(entry),
+    sessionEnded: (entry) => ctx.requeue(entry),
   })
   const heldHeartbeats = new HeldHeartbeats(ctx, (entry) => heartbeats.answer(entry, 'StandingBy'))
   const watcher = new InstanceWatcher(ctx, {

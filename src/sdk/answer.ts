@@ -1,4 +1,4 @@
-/** Reads the agent's answer to a heartbeat. Pure. Lenient, because other GSDK agents omit or add fields. */
+/** Reads the agent's answer to a heartbeat, and knows sessions in it that have ended. Lenient, because other GSDK agents omit or add fields. */
 import type { SessionConfig } from '../rules/game/heartbeat.js'
 import { isObject, shown } from '../rules/validation/problem.js'
 
@@ -7,6 +7,8 @@ export interface Answer {
   readonly operation: string
   readonly nextHeartbeatIntervalMs?: number
   readonly session?: SessionConfig
+  /** How many sessions the process has ended, according to the fleet. 0 if it is not told. */
+  readonly endedSessions: number
   /** When announced maintenance begins, wall time in ms. */
   readonly maintenanceAt?: number
 }
@@ -16,10 +18,12 @@ export function readAnswer(text: string): Answer {
   const body = parse(text)
   if (!isObject(body) || typeof body['operation'] !== 'string') throw new Error(`not an answer: ${shown(text)}`)
   const interval = body['nextHeartbeatIntervalMs']
+  const ended = body['endedSessions']
   const session = sessionOf(body['sessionConfig'])
   const maintenanceAt = timeOf(body['nextScheduledMaintenanceUtc'])
   return {
     operation: body['operation'],
+    endedSessions: typeof ended === 'number' ? ended : 0,
     ...(typeof interval === 'number' && interval > 0 ? { nextHeartbeatIntervalMs: interval } : {}),
     ...(session === undefined ? {} : { session }),
     ...(maintenanceAt === undefined ? {} : { maintenanceAt }),
@@ -50,4 +54,47 @@ function sessionOf(value: unknown): SessionConfig | undefined {
     ...(typeof sessionCookie === 'string' ? { sessionCookie } : {}),
     initialPlayers: Object.freeze(players),
   })
+}
+
+/** As many as may still be in answers and stores that are older than the end. */
+const maxRemembered = 100
+
+/**
+ * The sessions that this process has ended. Each heartbeat reports the last one, so a report is never lost while the process runs, and
+ * says how many there were, so a late one is recognized.
+ */
+export class EndedSessions {
+  readonly #ids = new Set<string>()
+  #count = 0
+  #report: object = Object.freeze({})
+
+  /** Fields of each heartbeat: none before a session has ended. */
+  get report(): object {
+    return this.#report
+  }
+
+  add(sessionID: string): void {
+    this.#count++
+    this.#ids.delete(sessionID)
+    this.#ids.add(sessionID)
+    for (const oldest of this.#ids) {
+      if (this.#ids.size <= maxRemembered) break
+      this.#ids.delete(oldest)
+    }
+    this.#reportEnd(sessionID)
+  }
+
+  /**
+   * True if the session in an answer is one that has ended: the fleet knows of `endedSessions` ends, which is not all of them. Its end is
+   * then reported again. A later session may have the same id.
+   */
+  include(sessionID: string, endedSessions: number): boolean {
+    if (endedSessions >= this.#count || !this.#ids.has(sessionID)) return false
+    this.#reportEnd(sessionID)
+    return true
+  }
+
+  #reportEnd(sessionID: string): void {
+    this.#report = Object.freeze({ EndedSession: { SessionId: sessionID, Number: this.#count } })
+  }
 }

@@ -7,7 +7,7 @@ import type { Logger } from '../contracts/logger.js'
 import type { GameState, SessionConfig } from '../rules/game/heartbeat.js'
 import type { ServerData, ServerDataUpdate } from '../rules/model/server-data.js'
 import type { AgentClient } from './agent-client.js'
-import { type Answer, readAnswer } from './answer.js'
+import { type Answer, EndedSessions, readAnswer } from './answer.js'
 import type { GameServerConfig } from './config.js'
 import { type HealthCheck, healthCheck } from './health-check.js'
 import { HeartbeatLoop } from './heartbeat-loop.js'
@@ -24,7 +24,7 @@ export interface Gsdk {
   readonly config: GameServerConfig
   readonly logs: Logs
   readonly state: SdkState
-  /** The allocated session, or undefined until the server is allocated. */
+  /** The present session, or undefined until the server is allocated, and from `readyForNext()` on until it is allocated again. */
   readonly session: SessionConfig | undefined
   /**
    * Reports StandingBy and resolves with the session once this server is allocated. Later calls return the same promise.
@@ -32,6 +32,12 @@ export interface Gsdk {
    * the promise stays pending and `onTerminate` callbacks run.
    */
   readonly readyForPlayers: () => Promise<SessionConfig>
+  /**
+   * Ends the present session and resolves with the next one, once this server is allocated again. The server is standing by meanwhile: it
+   * may also be terminated. Reports that no players are connected. Without a session, it is `readyForPlayers()`, and a call while
+   * another is pending returns the same promise. Keeps the process alive while the promise is pending. Never rejects.
+   */
+  readonly readyForNext: () => Promise<SessionConfig>
   /** Reports the connected players. Call it with the whole list each time the list changes. */
   readonly updateConnectedPlayers: (ids: readonly string[]) => void
   /**
@@ -82,6 +88,7 @@ export function createGsdk(deps: GsdkDependencies): Gsdk {
       return server.session
     },
     readyForPlayers: () => server.readyForPlayers(),
+    readyForNext: () => server.readyForNext(),
     updateConnectedPlayers: (ids: readonly string[]) => server.updateConnectedPlayers(ids),
     updateData: (change: ServerDataUpdate) => updateData(deps.client, change),
     onTerminate: (fn: () => void | Promise<void>) => server.onTerminate(fn),
@@ -97,6 +104,9 @@ class GameServerSession {
   readonly #reportHealth: HealthCheck
   readonly #heartbeats: HeartbeatLoop
   readonly #ready = deferred<SessionConfig>()
+  readonly #endedSessions = new EndedSessions()
+  /** Resolves with the session that the game waits for. */
+  #next = this.#ready
   readonly #keepAlive = new KeepAlive()
   readonly #callbacks: TerminateCallback[] = []
   readonly maintenance: MaintenanceCallbacks
@@ -141,6 +151,21 @@ class GameServerSession {
     return this.#ready.promise
   }
 
+  readyForNext(): Promise<SessionConfig> {
+    if (this.#session === undefined) {
+      void this.readyForPlayers()
+      return this.#next.promise
+    }
+    if (this.#stopped || this.#state === 'Terminating') return new Promise(() => {})
+    this.#endedSessions.add(this.#session.sessionId)
+    this.#session = undefined
+    this.#players = []
+    this.#next = deferred()
+    this.#enter('StandingBy')
+    this.#keepAlive.start()
+    return this.#next.promise
+  }
+
   updateConnectedPlayers(ids: readonly string[]): void {
     const next = ids.map(String)
     if (next.length === this.#players.length && next.every((id, i) => id === this.#players[i])) return
@@ -170,6 +195,7 @@ class GameServerSession {
       CurrentGameState: reported,
       CurrentGameHealth: this.#reportHealth(),
       CurrentPlayers: this.#players.map((id) => ({ PlayerId: id })),
+      ...this.#endedSessions.report,
     }
     // While the game waits for its session, the agent may hold the answer until the next heartbeat is due.
     const isWaiting = reported === 'StandingBy' && interrupted !== undefined
@@ -198,13 +224,15 @@ class GameServerSession {
   }
 
   /** `reported` is the state that the heartbeat reported; the current state may have changed since. */
-  #handle({ operation, session }: Answer, reported: SdkState): void {
+  #handle({ endedSessions, operation, session }: Answer, reported: SdkState): void {
     switch (operation) {
       case 'Continue':
         return
       case 'Active':
         if (reported === 'Initializing') this.#warnOnce('the agent answered Active before readyForPlayers()')
         else if (session === undefined) this.#warnOnce('the agent answered Active without a session')
+        // The answer may have been sent before the fleet knew that the session has ended.
+        else if (this.#endedSessions.include(session.sessionId, endedSessions)) return
         else if (this.#state === 'StandingBy') this.#activate(session)
         return
       case 'Terminate':
@@ -229,7 +257,7 @@ class GameServerSession {
     this.#session = session
     this.#enter('Active')
     this.#keepAlive.stop()
-    this.#ready.resolve(session)
+    this.#next.resolve(session)
   }
 
   #terminate(reason: string): void {

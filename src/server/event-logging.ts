@@ -38,6 +38,7 @@ function levelOf(event: FleetEvent): 'debug' | 'info' | 'warn' | undefined {
     case 'ServerStateChanged':
     case 'ServerDataChanged':
     case 'ServerRemoved':
+    case 'SessionEnded':
     case 'PlayersChanged':
     case 'SeatsReserved':
     case 'SeatsReleased':

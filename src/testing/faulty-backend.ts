@@ -53,11 +53,12 @@ export function faultyBackend(backend: Backend, faults: BackendFaults): Backend 
 
 /** Passes through the optional methods that the backend implements. */
 function optionalMethods(backend: Backend): Partial<Backend> {
-  const { check, prepare, protect, find, agentEndpoint, logs } = backend
+  const { check, prepare, protect, unprotect, find, agentEndpoint, logs } = backend
   return {
     ...(check && { check: check.bind(backend) }),
     ...(prepare && { prepare: prepare.bind(backend) }),
     ...(protect && { protect: protect.bind(backend) }),
+    ...(unprotect && { unprotect: unprotect.bind(backend) }),
     ...(find && { find: find.bind(backend) }),
     ...(agentEndpoint && { agentEndpoint: agentEndpoint.bind(backend) }),
     ...(logs && { logs: logs.bind(backend) }),

@@ -87,6 +87,7 @@ export function completeServer(ref: Ref): Server {
         { player: 'Zoë', until: 1_700_000_064_500 },
       ],
     },
+    endedSessions: 3,
     maintenance: { at: 1_700_003_600_000, source: 'node' },
     data: {
       labels: { map: 'dust', 'example.com/mode': '' },

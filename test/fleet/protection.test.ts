@@ -1,6 +1,6 @@
 /** Protection of instances that may have players, and reports of instances that do not start. */
 import { type Backend, createFleet, type Fleet, type FleetEvent, FleetError, type Store } from 'gamekeeper'
-import { memoryBackend } from 'gamekeeper/memory'
+import { memoryBackend, type MemoryBackend } from 'gamekeeper/memory'
 import { virtualClock, type VirtualClock } from 'gamekeeper/testing'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import type { BackendListener, Instance } from '../../src/contracts/backend.js'
@@ -12,6 +12,7 @@ interface Scene {
   readonly fleet: Fleet
   readonly store: Store
   readonly events: readonly FleetEvent[]
+  readonly memory: MemoryBackend
 }
 
 async function scene(more: (inner: Backend) => Partial<Backend>, clock = virtualClock(), store = memoryStore()) {
@@ -25,7 +26,7 @@ async function scene(more: (inner: Backend) => Partial<Backend>, clock = virtual
   onTestFinished(() => fleet.close())
   const events: FleetEvent[] = []
   fleet.on('*', (event) => events.push(event))
-  return { clock, fleet, store, events } satisfies Scene
+  return { clock, fleet, store, events, memory: inner } satisfies Scene
 }
 
 describe('protect', () => {
@@ -39,6 +40,29 @@ describe('protect', () => {
     await clock.advance(10_000)
     const active = (await fleet.servers.list()).filter(({ status }) => status.state === 'Active')
     expect(told).toEqual([only(active).metadata.name])
+  })
+
+  it('is taken back when a game has ended its session, unless the build never allows evictions', async () => {
+    const told: string[] = []
+    const tell = {
+      protect: async ({ name }: { name: string }) => void told.push(`protect ${name}`),
+      unprotect: async ({ name }: { name: string }) => void told.push(`unprotect ${name}`),
+    }
+    const { clock, fleet, memory } = await scene(() => tell)
+    await fleet.builds.create(aBuild({ standingBy: 1, max: 1 }))
+    await clock.advance(10_000)
+    const play = async (n: number) => {
+      await fleet.allocate(ask(n))
+      await clock.advance(5_000)
+      only(memory.servers()).readyForNext()
+      await clock.advance(5_000)
+    }
+    await play(1)
+    const { name } = only(memory.servers()).ref
+    expect(told.splice(0)).toEqual([`protect ${name}`, `unprotect ${name}`])
+    await fleet.builds.update('arena', { eviction: 'never' })
+    await play(2)
+    expect(told.splice(0)).toEqual([`protect ${name}`])
   })
 
   it('is asked for at creation by a build with eviction: never, from when the build says so', async () => {

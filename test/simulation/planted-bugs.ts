@@ -42,8 +42,30 @@ const allocation: readonly PlantedBug[] = [
     name: 'any heartbeat confirms a session',
     standsFor: 'an answer that the game has not received counts as received',
     file: 'src/engine/instances/heartbeats.ts',
-    from: "if (heartbeat.state === 'Active') this.#confirmSession(entry)",
+    from: "if (heartbeat.state === 'Active' && isCurrent) this.#confirmSession(entry)",
     to: 'this.#confirmSession(entry)',
+  },
+  {
+    name: 'any report of the end of a session ends the present one',
+    standsFor: 'a repeated report that a match is over ends the next match',
+    file: 'src/rules/lifecycle/session-end.ts',
+    from: "if (state !== 'Active' || ended.number <= endedSessions) return false",
+    to: "if (state === 'Active') return true",
+  },
+  {
+    name: 'the end of a session counts before it is stored',
+    standsFor: 'after a host crash, a session has two servers',
+    seeds: 300,
+    file: 'src/engine/instances/heartbeats.ts',
+    from: 'entry.sessionEnd = ended',
+    to: "this.#ctx.inventory.update(entry, transition(entry.record, { type: 'sessionEnded', ended }, 0))",
+  },
+  {
+    name: 'the end of a session is reported only once',
+    standsFor: 'a lost report leaves a server in use for ever',
+    file: 'src/testing/simulation/models/game-model.ts',
+    from: '...(this.#ended && { endedSession: this.#ended }),',
+    to: '',
   },
   {
     name: 'a server whose game does not confirm in time is terminated',
@@ -90,7 +112,7 @@ const allocation: readonly PlantedBug[] = [
     name: 'a server that becomes ready is not given to a waiting caller',
     standsFor: 'callers have to poll for a free server',
     file: 'src/engine/wiring.ts',
-    from: 'ready: (entry) => waitQueue.serve(entry),',
+    from: 'ready: (entry) => drainer.awaits(entry) || waitQueue.serve(entry),',
     to: 'ready: () => {},',
   },
   {
@@ -144,7 +166,7 @@ const allocation: readonly PlantedBug[] = [
     standsFor: 'a lost reply leaves a session with two servers',
     seeds: 300,
     file: 'src/engine/allocation/allocator.ts',
-    from: 'if (held?.uncertain) {',
+    from: 'if (held && isUndecided(held)) {',
     to: 'if (held?.uncertain && !held.uncertain) {',
   },
   {
@@ -324,7 +346,7 @@ const records: readonly PlantedBug[] = [
   {
     name: 'an instance is created before its record is written',
     standsFor: 'orphaned instances',
-    file: 'src/engine/persistence/server-writer.ts',
+    file: 'src/engine/state/queries.ts',
     from: 'return entry.record === entry.stored && entry.intent === undefined',
     to: "return entry.record.state === 'Pending' || (entry.record === entry.stored && entry.intent === undefined)",
   },

@@ -29,6 +29,8 @@ export interface Names {
   readonly instanceNumber: string
   /** Label set to `true` when players may be connected, or always for `eviction: 'never'`; PodDisruptionBudgets select it. */
   readonly active: string
+  /** Annotation with what the template says about evictions, if it does. */
+  readonly evict: string
   /** Label set to `true` on the leader's own pod; Services select it. */
   readonly leader: string
 }
@@ -41,6 +43,7 @@ export function namesOf(group: string): Names {
     ports: `${group}/ports`,
     instanceNumber: `${group}/instance-number`,
     active: `${group}/active`,
+    evict: `${group}/safe-to-evict`,
     leader: `${group}/leader`,
   }
 }
@@ -50,6 +53,12 @@ export const containerAnnotation = 'kubectl.kubernetes.io/default-container'
 
 /** Tells the cluster autoscaler whether it may evict the pod. */
 export const evictAnnotation = 'cluster-autoscaler.kubernetes.io/safe-to-evict'
+
+/** What `protectionOf` sets, without the protection. The pod remembers what its template says about evictions. */
+export function unprotectedOf(names: Names, annotations: Readonly<Record<string, string>>) {
+  const evict = annotations[names.evict] ?? 'true'
+  return { labels: { [names.active]: null }, annotations: { [evictAnnotation]: evict } } as const
+}
 
 /** The labels and annotations that protect a pod from eviction. */
 export function protectionOf(names: Names) {

@@ -40,6 +40,7 @@ export function podOf(input: PodSpecInput): object {
   const metadata = objectAt(template, 'metadata')
   // A number belongs to one pod, so a template cannot set it.
   const { [names.instanceNumber]: _, ...annotations } = objectAt(metadata, 'annotations')
+  const evict = stringAt(annotations, evictAnnotation)
   const pod = objectAt(template, 'spec')
   const initContainers = objectsAt(pod, 'initContainers')
   const mark = spec.isProtected ? protectionOf(names) : undefined
@@ -59,6 +60,7 @@ export function podOf(input: PodSpecInput): object {
         [evictAnnotation]: 'true',
         ...annotations,
         ...annotationsOf(names, identity),
+        ...(evict !== undefined && { [names.evict]: evict }),
         ...mark?.annotations,
       },
       // `controller` tells `kubectl drain` that the pod is managed and may be evicted.

@@ -8,7 +8,7 @@ import { outcomeUnknownError } from './allocation-errors.js'
 
 export interface AllocationOutcomesDependencies {
   readonly activity: Pick<Activity, 'allocated'>
-  readonly writer: Pick<ServerWriter, 'markUncertain' | 'resolveUncertain'>
+  readonly writer: Pick<ServerWriter, 'markUncertain' | 'resolveUncertain' | 'save'>
 }
 
 export class AllocationOutcomes {
@@ -46,12 +46,19 @@ export class AllocationOutcomes {
     throw outcomeUnknownError(error)
   }
 
+  /** Returns when it is known which session the server has. */
   async resolve(entry: ServerEntry): Promise<void> {
     try {
-      await this.#deps.writer.resolveUncertain(entry)
+      if (entry.uncertain) await this.#deps.writer.resolveUncertain(entry)
+      else await this.#deps.writer.save(entry)
     } catch (error) {
       if (!(error instanceof LostServer)) throw outcomeUnknownError(error)
       this.#ctx.requeue(entry)
     }
   }
+}
+
+/** True while a write decides which session the server has: one that allocates it, or that records the end of its session. */
+export function isUndecided({ record, sessionEnd, uncertain }: ServerEntry): boolean {
+  return uncertain || (sessionEnd !== undefined && record.state === 'Active')
 }

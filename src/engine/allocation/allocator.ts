@@ -13,7 +13,7 @@ import type { ServerWriter } from '../persistence/server-writer.js'
 import type { Activity } from '../reporting/activity.js'
 import { checkInitialPlayers } from '../seats/initial-players.js'
 import type { BuildEntry, ServerEntry } from '../state/entries.js'
-import { AllocationOutcomes } from './allocation-outcomes.js'
+import { AllocationOutcomes, isUndecided } from './allocation-outcomes.js'
 import { allocationOf, knownAllocation } from './answer.js'
 import {
   drainingError,
@@ -81,7 +81,8 @@ export class Allocator {
   #allocate(request: AllocationRequest, options: AllocateOptions): Promise<Allocation> {
     const key = sessionKey(request.sessionID)
     const held = this.#ctx.inventory.serverBySessionKey(key)
-    if (held?.record.session) return Promise.resolve(knownAllocation(this.#ctx.logger, held, request))
+    if (held?.record.session && !held.sessionEnd)
+      return Promise.resolve(knownAllocation(this.#ctx.logger, held, request))
     const first = this.#calls.get(key)
     if (first) return this.#join(first, request, options)
     const call = newCall(request, this.#selectionOf(request, options), ++this.#lastTicket, options)
@@ -142,7 +143,7 @@ export class Allocator {
         throwIfAborted(signal)
         const stopError = this.#ctx.stopError()
         if (stopError) throw stopError
-        if (held?.uncertain) {
+        if (held && isUndecided(held)) {
           await this.#outcomes.resolve(held)
           continue
         }

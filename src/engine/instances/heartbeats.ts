@@ -1,8 +1,9 @@
 /** Handles heartbeats in constant time and without I/O. Updates records only if the state, health or players have changed. */
 import { maintenanceNotice } from '../../rules/game/maintenance-notice.js'
-import type { GameState, Heartbeat, HeartbeatAnswer, SessionConfig } from '../../rules/game/heartbeat.js'
+import type { EndedSession, GameState, Heartbeat, HeartbeatAnswer, SessionConfig } from '../../rules/game/heartbeat.js'
 import { afterReport, healthOf, reachesUnhealthyLimit, noReports } from '../../rules/lifecycle/health.js'
 import { isIdle, type ServerEvent, transition } from '../../rules/lifecycle/lifecycle.js'
+import { endsSession, isOutdated } from '../../rules/lifecycle/session-end.js'
 import { keyOf, type Server, type Session } from '../../rules/model/resources.js'
 import { keptPlayers } from '../../rules/model/sizes.js'
 import type { EngineContext } from '../context.js'
@@ -18,6 +19,8 @@ export interface HeartbeatsDependencies {
   readonly arrived: (entry: ServerEntry) => void
   /** Called with the first heartbeat in which the game reports its session as Active. */
   readonly sessionConfirmed: (entry: ServerEntry) => void
+  /** Called when the game has ended its session and goes on. That is not durable yet. */
+  readonly sessionEnded: (entry: ServerEntry) => void
 }
 
 export class Heartbeats {
@@ -43,11 +46,12 @@ export class Heartbeats {
     this.#deps.arrived(entry)
     if (entry.record.state !== 'Terminating') {
       const isNewlyHeard = this.#recordArrival(entry)
-      this.#apply(entry, heartbeat)
+      const isCurrent = !isOutdated(entry.record, heartbeat.endedSession)
+      if (isCurrent) this.#apply(entry, heartbeat)
       // Only now, because the heartbeat may have ended the server or changed its health.
       if (isNewlyHeard) this.#ctx.inventory.heardChanged(entry)
       if (entry.bucket === 'ready') entry.build.dueReady.addLast(entry)
-      if (heartbeat.state === 'Active') this.#confirmSession(entry)
+      if (heartbeat.state === 'Active' && isCurrent) this.#confirmSession(entry)
     } else if (expectsHeartbeat(entry) || mayRun(entry)) {
       this.#recordArrival(entry)
     }
@@ -90,8 +94,18 @@ export class Heartbeats {
     entry.healthReports = afterReport(entry.healthReports, heartbeat.health)
     inventory.update(entry, transition(entry.record, this.#eventOf(entry, heartbeat), clock.now()))
     if (!isSameList(entry.players, heartbeat.players)) this.#updatePlayers(entry, keptPlayers(heartbeat.players))
+    if (heartbeat.endedSession) this.#endSession(entry, heartbeat.endedSession)
     const { session, state } = entry.record
-    if (session && state === 'Active') this.#claims.heard(entry, heartbeat.players.length > 0)
+    if (session && state === 'Active' && !entry.sessionEnd) this.#claims.heard(entry, heartbeat.players.length > 0)
+  }
+
+  /** The end of a session counts once it is durable: until then, no other session may get the server, nor the session another server. */
+  #endSession(entry: ServerEntry, ended: EndedSession): void {
+    if (!endsSession(entry.record, ended) || entry.sessionEnd?.number === ended.number) return
+    // The game had its session, even if this host has not heard that.
+    this.#confirmSession(entry)
+    entry.sessionEnd = ended
+    this.#deps.sessionEnded(entry)
   }
 
   #updatePlayers(entry: ServerEntry, players: readonly string[]): void {
@@ -112,7 +126,8 @@ export class Heartbeats {
         { server: keyOf(record) },
         'a match runs on a server whose record has no session; it goes on as Active',
       )
-      return { type: 'foundActive', health }
+      const endedSessions = heartbeat.endedSession?.number
+      return { type: 'foundActive', health, ...(endedSessions !== undefined && { endedSessions }) }
     }
     if (isIdle(record) && reachesUnhealthyLimit(healthReports, limits.unhealthyReports)) {
       return { type: 'reportedUnhealthy', reports: healthReports.unhealthyInARow }
@@ -147,14 +162,16 @@ export class Heartbeats {
 
   /** Returns the answer to a heartbeat that reports `gameState`. Call it only to send the answer. */
   answer(entry: ServerEntry, gameState: GameState): HeartbeatAnswer {
-    const { maintenance, session, state } = entry.record
+    const { maintenance, state } = entry.record
     if (state === 'Terminating' && isTerminationCertain(entry)) {
       if (entry.terminateSentAt === undefined) this.#terminateSent(entry)
       return this.#terminate
     }
+    // A game that has ended its session has none, so its answer may be held until there is another.
+    const session = entry.sessionEnd ? undefined : entry.record.session
     if (!session && !maintenance) return this.#continue
     if (entry.answers?.session !== session || entry.answers?.maintenance !== maintenance) entry.answers = undefined
-    entry.answers ??= createAnswers(entry.record, this.#ctx.limits.heartbeatIntervalMs)
+    entry.answers ??= createAnswers(entry.record, session, this.#ctx.limits.heartbeatIntervalMs)
     return session && gameState === 'StandingBy' ? entry.answers.active : entry.answers.continue
   }
 }
@@ -170,16 +187,19 @@ function mayRun({ instance, createRequested, observationSeq }: ServerEntry): boo
  * True if the termination is durable, was reported by the game, or follows a session. Before an idle server's termination is
  * durable, a new leader could still allocate the server, so the game must not get Terminate yet.
  */
-function isTerminationCertain({ record, stored, recordDeleted, build }: ServerEntry): boolean {
-  if (record.session !== undefined || record.ending?.reason === 'Exited') return true
+function isTerminationCertain({ record, stored, recordDeleted, build, sessionEnd }: ServerEntry): boolean {
+  if (record.ending?.reason === 'Exited') return true
+  // In the store, its session may have ended.
+  if (record.session !== undefined && stored?.session !== undefined && !sessionEnd) return true
   return recordDeleted || build.deleted || stored?.state === 'Terminating'
 }
 
-function createAnswers(record: Server, nextHeartbeatIntervalMs: number): CachedAnswers {
-  const { maintenance, name, node, session } = record
+function createAnswers(record: Server, session: Session | undefined, nextHeartbeatIntervalMs: number): CachedAnswers {
+  const { endedSessions, maintenance, name, node } = record
   const parts = {
     nextHeartbeatIntervalMs,
     ...(session && { sessionConfig: sessionConfigOf(session) }),
+    ...(session && endedSessions !== undefined && { endedSessions }),
     ...(maintenance && {
       maintenance: maintenanceNotice(maintenance.at, maintenance.source === 'server' ? name : (node ?? name)),
     }),

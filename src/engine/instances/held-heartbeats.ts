@@ -40,7 +40,10 @@ export class HeldHeartbeats {
   /** Call when the answer to the server's heartbeat may have changed. */
   answerChanged(entry: ServerEntry): void {
     const held = this.#held.get(entry)
-    if (held && isNews(this.#answerOf(entry))) this.#send(entry, held)
+    if (!held) return
+    if (isNews(this.#answerOf(entry))) this.#send(entry, held)
+    // Its game has ended a session with this heartbeat.
+    else if (entry.bucket === 'ready') entry.build.heldReady.add(entry)
   }
 
   /** Call when another heartbeat of the server arrives. */

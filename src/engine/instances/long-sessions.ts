@@ -26,7 +26,8 @@ export class LongSessions {
     const now = this.#ctx.clock.elapsed()
     for (const entry of limitMs === undefined ? [] : build.buckets.active) {
       if (now - (entry.activeSince ?? now) < (limitMs ?? Infinity)) break
-      long.push(entry)
+      // Of a session that its game has ended, only the record is left.
+      if (!entry.sessionEnd) long.push(entry)
     }
     const seconds = (limitMs ?? 0) / 1000
     if (build.record.spec.health?.endLongSessions) this.#end(long, seconds)

@@ -99,7 +99,7 @@ export class LeadershipGuard {
 
   /** Wraps the backend's optional methods. Methods that the backend does not implement stay undefined. */
   #optionalBackendCalls(backend: Backend): Partial<Backend> {
-    const { check, prepare, protect, find } = backend
+    const { check, prepare, protect, unprotect, find } = backend
     return {
       ...(check && { check: check.bind(backend) }),
       ...(prepare && {
@@ -107,6 +107,10 @@ export class LeadershipGuard {
       }),
       ...(protect && {
         protect: (ref, uid, options) => this.#callBackend('protect', () => protect.call(backend, ref, uid, options)),
+      }),
+      ...(unprotect && {
+        unprotect: (ref, uid, options) =>
+          this.#callBackend('unprotect', () => unprotect.call(backend, ref, uid, options)),
       }),
       ...(find && {
         find: (recorded, options) => this.#callBackend('find', () => find.call(backend, recorded, options)),

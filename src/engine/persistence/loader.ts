@@ -4,7 +4,7 @@ import { afterFailure } from '../../rules/lifecycle/backoff.js'
 import { needsBackoff, transition } from '../../rules/lifecycle/lifecycle.js'
 import { type Build, keyOf, type Server } from '../../rules/model/resources.js'
 import { backoffLimits, type EngineContext } from '../context.js'
-import { needsProtection } from '../reconcile/server-actions.js'
+import { needsProtectionChange } from '../reconcile/server-actions.js'
 import type { BuildEntry, ServerEntry } from '../state/entries.js'
 import { isCurrent } from '../state/queries.js'
 
@@ -46,7 +46,8 @@ export class Loader {
       }
       inventory.setPlayers(entry, record.players)
       entry.detailRevision = revision
-      // A server has a detail once its game has reported a player.
+      // A server has a detail once its game has reported a player. If the game has ended sessions, that may have been in one of them, but
+      // a session that had players must never end for lack of them.
       entry.hadPlayers = true
     }
   }
@@ -74,6 +75,8 @@ export class Loader {
     const entry = inventory.addServer(this.#findOrAddBuild(record), record, revision)
     entry.standingBySince = this.#elapsedAt(record.reachedStandingByOn)
     if (record.state === 'Active') entry.activeSince = this.#elapsedAt(record.reachedActiveOn)
+    // An earlier leader has protected it for its last session, and may not have taken that back.
+    entry.isProtected = record.state === 'StandingBy' && record.endedSessions !== undefined
     entry.crashCounted = entry.build.record.countedCrashes.includes(record.uid)
     if (record.state === 'Terminating') {
       if (needsBackoff(record) && isCurrent(entry)) {
@@ -86,7 +89,7 @@ export class Loader {
       inventory.update(entry, transition(record, event, clock.now()))
     }
     const isUnfinished = record.state === 'Pending' || record.state === 'Terminating'
-    if (isUnfinished || needsProtection(this.#ctx, entry)) entry.build.needsAction.add(entry)
+    if (isUnfinished || needsProtectionChange(this.#ctx, entry)) entry.build.needsAction.add(entry)
     this.#deps.loaded(entry)
     return entry
   }

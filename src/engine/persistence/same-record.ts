@@ -14,6 +14,7 @@ export function isSameRecord(a: Server, b: Server): boolean {
     JSON.stringify(a.ports) === JSON.stringify(b.ports) &&
     a.session?.id === b.session?.id &&
     isSameHolds(a.session?.holds, b.session?.holds) &&
+    a.endedSessions === b.endedSessions &&
     a.maintenance?.at === b.maintenance?.at &&
     a.maintenance?.source === b.maintenance?.source &&
     isSameData(a.data, b.data) &&

@@ -1,18 +1,18 @@
-/**
- * Makes server records durable by compare-and-swap, one write at a time per server. If the outcome of a write is unknown, the
- * record is read back before anything else is decided.
- */
+/** Makes server records durable by compare-and-swap, one write at a time per server. Reads a record back after an unknown outcome. */
 import type { Clock } from '../../contracts/clock.js'
 import { FleetError } from '../../contracts/errors.js'
 import type { Store, Versioned } from '../../contracts/store.js'
 import { isIdle, transition } from '../../rules/lifecycle/lifecycle.js'
 import { withInitialHolds } from '../../rules/lifecycle/seats.js'
 import { mergedData } from '../../rules/lifecycle/server-data.js'
+import { endsSession, hasLaterEnd } from '../../rules/lifecycle/session-end.js'
+import type { EndedSession } from '../../rules/game/heartbeat.js'
 import type { Server, Session } from '../../rules/model/resources.js'
 import { withChange } from '../../rules/planning/selection.js'
 import { repairedData } from '../../rules/validation/server-data.js'
 import type { ServerEntry } from '../state/entries.js'
 import type { Inventory } from '../state/inventory.js'
+import { isInStore, isUncertain, isUnsaved } from '../state/queries.js'
 import { isSameRecord } from './same-record.js'
 
 /**
@@ -138,8 +138,9 @@ export class ServerWriter {
     /** The error of a write that may still take effect. */
     let unknown: Error | undefined
     for (let attempt = 1; ; attempt++) {
-      const { record: base, intent } = entry
-      const written = intent ? this.#allocated(entry, base, intent) : base
+      const { record: base, intent, sessionEnd } = entry
+      const idle = sessionEnd ? this.#afterEnd(base, sessionEnd) : base
+      const written = intent ? this.#allocated(entry, base, intent) : idle
       if (!written) {
         if (unknown) throw unknown
         this.#inventory.release(entry)
@@ -201,6 +202,7 @@ export class ServerWriter {
   /** Updates the entry after `written` has been stored. */
   #accept(entry: ServerEntry, base: Server | undefined, written: Server, session: Session | undefined): void {
     entry.stored = written
+    if (base && entry.sessionEnd) this.#endSession(entry, base, written, entry.sessionEnd)
     // An intent set during this write is not included in it.
     if (!session || session !== entry.intent) return
     // The server may have changed during the write. It gets the session only if it is still standing by.
@@ -215,15 +217,28 @@ export class ServerWriter {
       this.#inventory.grant(entry, next)
       granted?.()
     }
-    // Otherwise the server has ended. If the store contains the session, no other server may get it until it is removed
-    // from there.
+    // Otherwise the server has ended. If the store contains the session, no other server may get it until it is removed.
     else if (!written.session) this.#inventory.release(entry)
+  }
+
+  #afterEnd(record: Server, ended: EndedSession): Server {
+    return transition(record, { type: 'sessionEnded', ended }, this.#clock.now())
+  }
+
+  /** A server that terminates during the write keeps its session until it is gone. */
+  #endSession(entry: ServerEntry, base: Server, written: Server, ended: EndedSession): void {
+    // A report that arrived during this write is not included in it.
+    if (written.endedSessions !== ended.number && endsSession(entry.record, ended)) return
+    entry.sessionEnd = undefined
+    const next = entry.record === base ? written : this.#afterEnd(entry.record, ended)
+    this.#inventory.update(entry, next)
   }
 
   /** Terminates a server whose record has been deleted, so that it is neither written nor allocated again. */
   #endLost(entry: ServerEntry, why: string, cause?: unknown): LostServer {
     const error = lost(entry, why, cause)
     entry.recordDeleted = true
+    entry.sessionEnd = undefined
     const event = { type: 'end' as const, reason: 'Deleted' as const, message: error.message }
     this.#inventory.update(entry, transition(entry.record, event, this.#clock.now()))
     this.#inventory.release(entry)
@@ -232,14 +247,15 @@ export class ServerWriter {
 
   /**
    * Accepts what another host or a person may change: an announcement of maintenance, unless this host has an unsaved one, the
-   * server's data, except for what this host has changed and not saved yet, and that another host has allocated or terminated this
-   * idle server. In the latter case throws LostServer.
+   * server's data, except for what this host has changed and not saved yet, that another host has allocated or terminated this
+   * idle server, and that another host has heard of the end of its session. In the last two cases throws LostServer.
    */
   #yieldTo(entry: ServerEntry, { record }: Versioned<Server>): void {
     const isUnsaved = entry.record.maintenance?.at !== entry.stored?.maintenance?.at
     const { maintenance } = isUnsaved ? entry.record : record
     const isEnded = record.state === 'Terminating' && isIdle(entry.record)
-    const isLost = isEnded || this.#isAllocatedElsewhere(entry, record)
+    const isSessionEnded = hasLaterEnd(record, entry.record)
+    const isLost = isEnded || isSessionEnded || this.#isAllocatedElsewhere(entry, record)
     // Before the record is replaced, because it says what this host has changed.
     const theirs = record.data && repairedData(record.data, entry.record.data)
     // A late write of a dead host whose session has another server by now: its data belong to that session.
@@ -247,44 +263,30 @@ export class ServerWriter {
     const data = isRefused ? entry.record.data : mergedData(entry.stored?.data, entry.record.data, theirs)
     if (isLost) {
       entry.stored = record
+      entry.sessionEnd = undefined
       this.#inventory.grant(entry, record)
     }
     const now = this.#clock.now()
     const announced = transition(entry.record, { type: 'maintenance', maintenance }, now)
     this.#inventory.update(entry, transition(announced, { type: 'data', data }, now))
     if (!isLost) return
-    throw lost(entry, isEnded ? 'another host has ended it' : 'another host has allocated it')
+    throw lost(entry, isEnded || isSessionEnded ? 'another host has ended it' : 'another host has allocated it')
   }
 
   /**
    * True if another host has allocated the server. False if this host has another server for that session: the record then
    * comes from a late write by a dead host, and what this host has since told callers takes precedence.
    */
-  #isAllocatedElsewhere(entry: ServerEntry, { session }: Server): boolean {
-    if (!session || !isIdle(entry.record)) return false
+  #isAllocatedElsewhere(entry: ServerEntry, record: Server): boolean {
+    const { session } = record
+    // A session that has ended since is not a new one.
+    if (!session || !isIdle(entry.record) || hasLaterEnd(entry.record, record)) return false
     const holder = this.#inventory.serverBySession(session.id)
     return holder === undefined || holder === entry
   }
 }
 
 const recordDeleted = 'its record was deleted from the store'
-
-/** True if the entry's current record is in the store. */
-export function isSaved(entry: ServerEntry): boolean {
-  return entry.record === entry.stored && entry.intent === undefined
-}
-
-function isUnsaved(entry: ServerEntry): boolean {
-  return !isSaved(entry) && !entry.recordDeleted
-}
-
-function isInStore(entry: ServerEntry): boolean {
-  return entry.revision !== undefined && !entry.recordDeleted && !entry.uncertain
-}
-
-function isUncertain(entry: ServerEntry): boolean {
-  return entry.uncertain
-}
 
 function lost(entry: ServerEntry, why: string, cause?: unknown): LostServer {
   return new LostServer(`${entry.record.name}: ${why}`, { cause })

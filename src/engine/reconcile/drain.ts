@@ -25,7 +25,7 @@ interface DrainWait {
 export class Drainer {
   readonly #ctx: EngineContext
   readonly #waits = new Set<DrainWait>()
-  /** Servers that a drain skipped because they were being allocated. */
+  /** Servers that a drain skipped because they had a session or were being allocated. */
   readonly #skipped = new WeakMap<ServerEntry, DrainScope>()
 
   constructor(ctx: EngineContext) {
@@ -41,10 +41,12 @@ export class Drainer {
     return { remaining }
   }
 
-  /**
-   * Call when the allocation of a server has failed. If a drain skipped the server because of the allocation, terminates it
-   * now.
-   */
+  /** True if a drain terminates the server as soon as it is idle. */
+  awaits(entry: ServerEntry): boolean {
+    return this.#skipped.get(entry)?.isResumed() === false
+  }
+
+  /** Call when the allocation of a server has failed, or its game has ended its session. If a drain skipped the server, terminates it now. */
   released(entry: ServerEntry): void {
     const scope = this.#skipped.get(entry)
     if (scope && !scope.isResumed() && isIdle(entry.record)) this.#terminate(entry, scope)
@@ -63,8 +65,7 @@ export class Drainer {
   #terminateAll(scope: DrainScope, active: NonNullable<DrainOptions['active']>): void {
     for (const entry of [...scope.entries()]) {
       if (active !== 'terminate') {
-        if (!isIdle(entry.record)) continue
-        if (entry.intent) {
+        if (entry.intent || !isIdle(entry.record)) {
           this.#skipped.set(entry, scope)
           continue
         }

@@ -4,8 +4,9 @@
  */
 import { withTimeout } from '../../util/with-timeout.js'
 import type { EngineContext } from '../context.js'
-import { isSaved, LostServer, type ServerWriter } from '../persistence/server-writer.js'
+import { LostServer, type ServerWriter } from '../persistence/server-writer.js'
 import type { ServerEntry } from '../state/entries.js'
+import { isSaved } from '../state/queries.js'
 import type { ServerStarter } from './server-start.js'
 import type { ServerTerminator } from './server-termination.js'
 
@@ -41,8 +42,9 @@ export class ServerActions {
       if (waitMs !== undefined) return waitMs
     } else if (entry.record.state === 'Terminating') {
       return this.#deps.terminator.terminate(entry)
-    } else if (needsProtection(this.#ctx, entry)) {
-      await this.#protect(entry)
+    } else if (needsProtectionChange(this.#ctx, entry)) {
+      if (entry.isProtected) await this.#unprotect(entry)
+      else await this.#protect(entry)
     }
     if (!needsAction(this.#ctx, entry)) entry.build.needsAction.delete(entry)
     return undefined
@@ -70,11 +72,32 @@ export class ServerActions {
     )
     entry.isProtected = true
   }
+
+  async #unprotect(entry: ServerEntry): Promise<void> {
+    const { backend, clock, limits } = this.#ctx
+    const { uid, name } = entry.record
+    // Even if the call fails, the instance may not be protected any more.
+    entry.isProtected = false
+    try {
+      await withTimeout(clock, limits.callTimeoutMs, `the end of the protection of ${name}`, async (signal) =>
+        backend.unprotect?.(entry.ref, uid, { signal }),
+      )
+    } catch (error) {
+      if (entry.record.state === 'StandingBy') entry.isProtected = true
+      throw error
+    }
+  }
 }
 
-/** True if players may be on the server and the backend has not yet been told to protect it from eviction. */
-export function needsProtection({ backend }: Pick<EngineContext, 'backend'>, entry: ServerEntry): boolean {
-  return entry.record.state === 'Active' && !entry.isProtected && backend.protect !== undefined
+/**
+ * True if players may be on the server and the backend has not yet been told to protect it from eviction, or if the server is standing
+ * by again and still protected.
+ */
+export function needsProtectionChange({ backend }: Pick<EngineContext, 'backend'>, entry: ServerEntry): boolean {
+  const { build, intent, isProtected, record } = entry
+  if (record.state === 'Active') return !isProtected && backend.protect !== undefined
+  if (record.state !== 'StandingBy' || !isProtected || intent) return false
+  return backend.unprotect !== undefined && build.record.spec.eviction !== 'never'
 }
 
 /** True if the current record is not durable and is not being written. */
@@ -87,7 +110,7 @@ export function needsSaving(entry: ServerEntry): boolean {
 function needsAction(ctx: EngineContext, entry: ServerEntry): boolean {
   if (entry.uncertain || entry.record.state === 'Terminating') return true
   if (entry.record.state === 'Pending' && !entry.instance) return true
-  return needsProtection(ctx, entry) || isUnsaved(entry)
+  return needsProtectionChange(ctx, entry) || isUnsaved(entry)
 }
 
 /** False for a server that is being allocated: the allocation saves it. */

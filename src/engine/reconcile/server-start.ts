@@ -8,12 +8,11 @@ import { withTimeout } from '../../util/with-timeout.js'
 import { backoffLimits, type EngineContext } from '../context.js'
 import type { LateStarts } from '../instances/late-starts.js'
 import type { InstanceWatcher } from '../instances/instance-watcher.js'
-import { isSaved } from '../persistence/server-writer.js'
 import { type Conditions, hasCondition } from '../reporting/conditions.js'
 import { setPendingReason } from '../reporting/pending-reason.js'
 import type { StartFailures } from '../reporting/start-failures.js'
 import type { BuildEntry, ServerEntry } from '../state/entries.js'
-import { isCurrent } from '../state/queries.js'
+import { isCurrent, isSaved } from '../state/queries.js'
 import type { Preparation } from './preparation.js'
 
 export interface ServerStarterDependencies {

@@ -11,10 +11,9 @@ import { withTimeout } from '../../util/with-timeout.js'
 import { type EngineContext, serverEvent } from '../context.js'
 import type { BuildWriter } from '../persistence/build-writer.js'
 import type { DetailWriter } from '../persistence/detail-writer.js'
-import { isSaved } from '../persistence/server-writer.js'
 import { withCrashing } from '../reporting/conditions.js'
 import type { BuildEntry, ServerEntry } from '../state/entries.js'
-import { expectsHeartbeat } from '../state/queries.js'
+import { expectsHeartbeat, isSaved } from '../state/queries.js'
 
 export interface ServerTerminatorDependencies {
   readonly buildWriter: BuildWriter

@@ -66,6 +66,14 @@ export class EventReporter {
     })
   }
 
+  /** The session of a server that terminates ends with it. */
+  sessionEnded(entry: ServerEntry, { session, state }: Server): void {
+    const { name, state: next } = entry.record
+    if (next !== 'StandingBy' || state !== 'Active' || !session) return
+    const message = `${name} has ended the session ${session.id} and is standing by`
+    this.#ctx.emitter.emit({ type: 'SessionEnded', ...serverEvent(this.#ctx, entry, message), sessionID: session.id })
+  }
+
   serverHealth(entry: ServerEntry, before: Server): void {
     const { name, health } = entry.record
     if (health === before.health) return

@@ -116,9 +116,10 @@ export class Seats {
     this.#timers.stop()
   }
 
-  #check({ record }: ServerEntry, sessionID: string): void {
+  #check({ record, sessionEnd }: ServerEntry, sessionID: string): void {
     const { session, state } = record
-    if (!session || sessionKey(session.id) !== sessionKey(sessionID)) throw noSessionError(sessionID)
+    // Its game has ended the session, though that is not stored yet.
+    if (!session || sessionEnd || sessionKey(session.id) !== sessionKey(sessionID)) throw noSessionError(sessionID)
     if (state === 'Terminating') throw sessionEndingError(sessionID)
   }
 

@@ -47,7 +47,14 @@ export class SessionFinder {
     const found = inventory.players.find(inventory.everyBuild, players[0] ?? '')
     return found.find((entry) => {
       const { holds } = entry.record.session ?? {}
-      if (entry.record.state !== 'Active' || !holds || !isHeard(entry) || !this.#fitsAny(entry, target)) return false
+      if (
+        entry.record.state !== 'Active' ||
+        entry.sessionEnd ||
+        !holds ||
+        !isHeard(entry) ||
+        !this.#fitsAny(entry, target)
+      )
+        return false
       const isSeated = (player: string) => hasSeat(player, entry.players, holds, now)
       return players.every(isSeated) && players.some((player) => !entry.players.includes(player))
     })
@@ -86,7 +93,7 @@ function selectorsOf({ buildID = '', select }: SessionTarget): readonly ServerSe
   return select ?? [{ builds: [buildID] }]
 }
 
-function freeIn({ build, players, record }: ServerEntry, now: number): number {
+function freeIn({ build, players, record, sessionEnd }: ServerEntry, now: number): number {
   const { seatsPerSession = 0 } = build.record.spec
-  return record.session ? seatsOf(seatsPerSession, players, record.session.holds, now).free : 0
+  return record.session && !sessionEnd ? seatsOf(seatsPerSession, players, record.session.holds, now).free : 0
 }

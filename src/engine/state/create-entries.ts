@@ -62,6 +62,7 @@ export function newServer(build: BuildEntry, record: Server, revision: string | 
     machineLink: unlinked(),
     intent: undefined,
     held: false,
+    sessionEnd: undefined,
     selection: undefined,
     uncertain: false,
     saving: undefined,

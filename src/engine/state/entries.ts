@@ -1,6 +1,6 @@
 /** What the engine keeps in memory about each build and each server during a leadership term. Changed through the inventory. */
 import type { Instance } from '../../contracts/backend.js'
-import type { HeartbeatAnswer } from '../../rules/game/heartbeat.js'
+import type { EndedSession, HeartbeatAnswer } from '../../rules/game/heartbeat.js'
 import type { Backoff } from '../../rules/lifecycle/backoff.js'
 import type { Claim } from '../../rules/lifecycle/claims.js'
 import type { HealthReports } from '../../rules/lifecycle/health.js'
@@ -72,6 +72,8 @@ export interface ServerEntry {
   intent: Session | undefined
   /** True while an atomic batch keeps the server for one of its sessions, until each has one. Nothing is written for that. */
   held: boolean
+  /** The game's report that it has ended its session, until that is durable. Until then the server is Active. */
+  sessionEnd: EndedSession | undefined
   /** What the request for `intent` demands of the server's data, and how it changes them. Its write decides. */
   selection: Selection | undefined
   /** True if the outcome of writing `intent` is unknown. The server then stays reserved until the store has been read back. */

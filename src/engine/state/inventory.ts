@@ -151,6 +151,7 @@ export class Inventory {
       this.#unindexSession(before, entry)
       this.#indexSession(record.session, entry)
     }
+    if (entry.record.state === 'Active' && record.state === 'StandingBy') this.#clearSession(entry)
     this.#setRecord(entry, record)
   }
 
@@ -234,6 +235,16 @@ export class Inventory {
     build.awaitingHeartbeat.delete(entry)
     entry.nextHeartbeatLink.set?.delete(entry)
     if (build.deleted && isEmpty(build)) this.#everyBuild.delete(build)
+  }
+
+  /** Its game has ended the session, and nothing that is known of that session holds for the next one. */
+  #clearSession(entry: ServerEntry): void {
+    this.players.remove(entry)
+    entry.standingBySince = undefined
+    entry.activeSince = undefined
+    entry.sessionConfirmed = false
+    entry.claim = undefined
+    entry.hadPlayers = false
   }
 
   #setRecord(entry: ServerEntry, record: Server): void {

@@ -117,3 +117,23 @@ export function generationsOf(build: BuildEntry): { readonly updated: number; re
   }
   return { updated, outdated }
 }
+
+/** True if the entry's current record is in the store. */
+export function isSaved(entry: ServerEntry): boolean {
+  return entry.record === entry.stored && entry.intent === undefined && entry.sessionEnd === undefined
+}
+
+/** True if the entry's record or what is being decided about it must be written. */
+export function isUnsaved(entry: ServerEntry): boolean {
+  return !isSaved(entry) && !entry.recordDeleted
+}
+
+/** True if this host knows the state of the record in the store. */
+export function isInStore(entry: ServerEntry): boolean {
+  return entry.revision !== undefined && !entry.recordDeleted && !entry.uncertain
+}
+
+/** True if the outcome of an allocation is unknown. */
+export function isUncertain(entry: ServerEntry): boolean {
+  return entry.uncertain
+}

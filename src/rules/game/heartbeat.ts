@@ -23,6 +23,18 @@ export interface Heartbeat {
   readonly health?: 'Healthy' | 'Unhealthy'
   /** Empty if the field was absent, `null` or `[]`. */
   readonly players: readonly string[]
+  /** Absent until the game has ended a session and gone on. From then on, in each of its heartbeats. */
+  readonly endedSession?: EndedSession
+}
+
+/** The session that a game has ended last. */
+export interface EndedSession {
+  readonly sessionID: string
+  /**
+   * How many sessions the process has ended, this one included. Orders its heartbeats: one with a lower number than the server's record was
+   * sent before that session ended, and says nothing about a later one, even if both have the same id.
+   */
+  readonly number: number
 }
 
 /**
@@ -45,6 +57,8 @@ export interface HeartbeatAnswer {
   readonly nextHeartbeatIntervalMs: number
   /** Included in every answer after the allocation. */
   readonly sessionConfig?: SessionConfig
+  /** How many sessions of this server its game has ended. Included with a session if there are any, so never for a GSDK client. */
+  readonly endedSessions?: number
   /** Included in every answer while maintenance of the server is announced. */
   readonly maintenance?: MaintenanceNotice
   /**
@@ -87,6 +101,7 @@ export function readHeartbeat(body: unknown): Heartbeat {
   let state: GameState = 'Invalid'
   let health: Heartbeat['health']
   let players: readonly string[] = []
+  let ended: EndedSession | undefined
   if (isObject(body)) {
     for (const key in body) {
       const value = body[key]
@@ -100,10 +115,14 @@ export function readHeartbeat(body: unknown): Heartbeat {
         case 'currentplayers':
           players = playersOf(value)
           break
+        case 'endedsession':
+          ended = endedSessionOf(value)
+          break
       }
     }
   }
-  return health === undefined ? { state, players } : { state, health, players }
+  const heartbeat = health === undefined ? { state, players } : { state, health, players }
+  return ended === undefined ? heartbeat : { ...heartbeat, endedSession: ended }
 }
 
 /** Finds the state in the start of a heartbeat's JSON. Undefined if it is not in it. */
@@ -126,6 +145,14 @@ function healthOf(value: unknown): Heartbeat['health'] {
   const lowerCase = value.toLowerCase()
   if (lowerCase === 'healthy') return 'Healthy'
   return lowerCase === 'unhealthy' ? 'Unhealthy' : undefined
+}
+
+/** Undefined unless both fields are valid. */
+function endedSessionOf(value: unknown): EndedSession | undefined {
+  if (!isObject(value)) return undefined
+  const { SessionId: sessionID, Number: number } = value
+  if (typeof sessionID !== 'string' || typeof number !== 'number') return undefined
+  return Number.isSafeInteger(number) && number >= 1 ? { sessionID, number } : undefined
 }
 
 function playersOf(value: unknown): readonly string[] {

@@ -1,5 +1,5 @@
 /** The state machine of a server. Pure. If an event has no effect in the current state, the same object is returned. */
-import type { GameState } from '../game/heartbeat.js'
+import type { EndedSession, GameState } from '../game/heartbeat.js'
 import {
   draftOf,
   type Ending,
@@ -12,8 +12,10 @@ import {
   type Session,
 } from '../model/resources.js'
 import type { ServerData } from '../model/server-data.js'
+import { withMaintenance } from './maintenance.js'
 import { withSeats } from './seats.js'
-import { isSameData } from './server-data.js'
+import { withData } from './server-data.js'
+import { afterSessionEnd } from './session-end.js'
 
 export type ServerEvent =
   /** The server's process is running. */
@@ -29,9 +31,11 @@ export type ServerEvent =
    * The first heartbeat that this host receives from a server of an earlier host reports a match, but the server's record has no
    * session: the store is older than the match, or damaged.
    */
-  | { readonly type: 'foundActive'; readonly health: Health }
+  | { readonly type: 'foundActive'; readonly health: Health; readonly endedSessions?: number }
   /** The server was allocated to a session, and the store contains the record. */
   | { readonly type: 'allocated'; readonly session: Session }
+  /** The game has ended its session and is ready for the next one, and the store contains that. */
+  | { readonly type: 'sessionEnded'; readonly ended: EndedSession }
   /**
    * The server's process ended. `exitCode` is absent if unknown. `interrupted`: it ended because the container engine or
    * machine stopped. `agentWasAway`: the agent may have been unreachable when the process started.
@@ -75,12 +79,14 @@ export function disappearedBeforeStandingBy({ ending, reachedStandingByOn }: Ser
 
 /**
  * True if an immediate replacement would probably fail too, because the server crashed, never ran, or exited without a
- * session.
+ * ever having had a session.
  */
 export function needsBackoff(server: Server): boolean {
-  const { ending, session } = server
+  const { ending, endedSessions, session } = server
   if (ending === undefined) return false
-  return ending.crash || disappearedBeforeStandingBy(server) || (ending.reason === 'Exited' && !session)
+  return (
+    ending.crash || disappearedBeforeStandingBy(server) || (ending.reason === 'Exited' && !session && !endedSessions)
+  )
 }
 
 /** Returns the server after an event at wall time `now`, or the same object if nothing changes. */
@@ -93,9 +99,11 @@ export function transition(server: Server, event: ServerEvent, now: number): Ser
     case 'heartbeat':
       return heartbeat(server, event, now)
     case 'foundActive':
-      return isIdle(server) ? foundActive(server, event.health, now) : withHealth(server, event.health)
+      return isIdle(server) ? foundActive(server, event, now) : withHealth(server, event.health)
     case 'allocated':
       return allocated(server, event.session, now)
+    case 'sessionEnded':
+      return afterSessionEnd(server, event.ended, now)
     case 'exited':
       return exited(server, event, now)
     case 'gone':
@@ -154,13 +162,18 @@ function allocated(server: Server, session: Session, now: number): Server {
 }
 
 /** Which session it is, and since when it runs, is not known. */
-function foundActive(server: Server, health: Health, now: number): Server {
+function foundActive(
+  server: Server,
+  { health, endedSessions }: Extract<ServerEvent, { type: 'foundActive' }>,
+  now: number,
+): Server {
   const next = draftOf(server)
   next.state = 'Active'
   next.health = health
   next.reachedInitializingOn ??= now
   next.reachedStandingByOn ??= now
   next.reachedActiveOn = now
+  next.endedSessions = endedSessions ?? next.endedSessions
   return next
 }
 
@@ -256,20 +269,6 @@ function withHealth(server: Server, health: Health): Server {
   if (server.health === health) return server
   const next = draftOf(server)
   next.health = health
-  return next
-}
-
-function withMaintenance(server: Server, maintenance: Maintenance | undefined): Server {
-  if (server.maintenance?.at === maintenance?.at && server.maintenance?.source === maintenance?.source) return server
-  const next = draftOf(server)
-  next.maintenance = maintenance
-  return next
-}
-
-function withData(server: Server, data: ServerData | undefined): Server {
-  if (isSameData(server.data, data)) return server
-  const next = draftOf(server)
-  next.data = data
   return next
 }
 

@@ -1,5 +1,5 @@
 /** Announced maintenance: which times can be announced, and which of several announcements applies to a server. Pure. */
-import type { Maintenance, MaintenanceSource } from '../model/resources.js'
+import { draftOf, type Maintenance, type MaintenanceSource, type Server } from '../model/resources.js'
 import { type Checked, invalid, shown, valid } from '../validation/problem.js'
 
 const daysAhead = 365
@@ -22,4 +22,12 @@ const precedence: Readonly<Record<MaintenanceSource, number>> = { server: 2, nod
 export function afterAnnouncement(current: Maintenance | undefined, next: Maintenance, now: number): Maintenance {
   const outranks = current && current.at > now && precedence[current.source] > precedence[next.source]
   return outranks ? current : next
+}
+
+/** Returns the server with this announcement, or the same object if it has it. */
+export function withMaintenance(server: Server, maintenance: Maintenance | undefined): Server {
+  if (server.maintenance?.at === maintenance?.at && server.maintenance?.source === maintenance?.source) return server
+  const next = draftOf(server)
+  next.maintenance = maintenance
+  return next
 }

@@ -1,6 +1,6 @@
 /** How a server's data begin, and how they change. Pure. */
 import { canonical } from '../model/canonical.js'
-import type { BuildSpec } from '../model/resources.js'
+import { type BuildSpec, draftOf, type Server } from '../model/resources.js'
 import {
   type Counter,
   type CounterUpdate,
@@ -219,4 +219,12 @@ function own<T>(entries: Readonly<Record<string, T>>, key: string): T | undefine
 
 function isEqual(a: unknown, b: unknown): boolean {
   return a === b || canonical(a) === canonical(b)
+}
+
+/** Returns the server with these data, or the same object if it has them. */
+export function withData(server: Server, data: ServerData | undefined): Server {
+  if (isSameData(server.data, data)) return server
+  const next = draftOf(server)
+  next.data = data
+  return next
 }

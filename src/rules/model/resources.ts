@@ -241,6 +241,8 @@ export interface Server extends Ref {
   readonly reachedStandingByOn?: number | undefined
   readonly reachedActiveOn?: number | undefined
   readonly session?: Session | undefined
+  /** How many sessions the game has ended while its server went on. Absent: none. Never decreases. */
+  readonly endedSessions?: number | undefined
   readonly maintenance?: Maintenance | undefined
   /** Labels, annotations, counters and lists. Absent if there are none. */
   readonly data?: ServerData | undefined
@@ -250,10 +252,7 @@ export interface Server extends Ref {
 /** The mutable form of a server's record. */
 export type ServerDraft = { -readonly [K in keyof Server]: Server[K] }
 
-/**
- * Copies a record so that it can be changed. Lists every field so that all records share one hidden class, because reading
- * and copying records is a large part of the cost of an allocation.
- */
+/** Copies a record so that it can be changed. Lists every field so that all records share one hidden class, which makes allocations fast. */
 export function draftOf(server: Server): ServerDraft {
   return {
     namespace: server.namespace,
@@ -275,6 +274,7 @@ export function draftOf(server: Server): ServerDraft {
     reachedStandingByOn: server.reachedStandingByOn,
     reachedActiveOn: server.reachedActiveOn,
     session: server.session,
+    endedSessions: server.endedSessions,
     maintenance: server.maintenance,
     data: server.data,
     ending: server.ending,

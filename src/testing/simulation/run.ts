@@ -82,6 +82,7 @@ export class SimulationRun implements SimulationContext {
       },
       heartbeat: (instance, heartbeat, later) => this.#heartbeat(instance, heartbeat, later),
       onSession: (instance, sessionID) => this.invariants.gameReceivedSession(instance, sessionID),
+      onSessionEnd: (instance, sessionID) => this.invariants.gameEndedSession(instance, sessionID),
       onSignal: (instance, host) => this.invariants.instanceSignalled(instance, host),
       onKill: (instance) => this.invariants.gracePeriods.killed(instance),
     })
@@ -181,6 +182,9 @@ export class SimulationRun implements SimulationContext {
         world.fingerprint.add(name, state, health, session?.id, ending?.reason)
         records.serverWritten(before, after, late)
         selections.serverWritten(before, after)
+        claims.serverWritten(before, after)
+        this.invariants.seats.serverWritten(before, after)
+        serverData.serverWritten(before, after)
         collector?.serverWritten(before, after)
       },
       serverRemoved(before, external) {
@@ -207,8 +211,9 @@ export class SimulationRun implements SimulationContext {
       if (host === this.lease.leader) instance.lastHeartbeat = { by: host, at: world.elapsedMs }
     }
     if (host && answer) this.invariants.heartbeatAnswered(host, instance, answer)
-    if (host && answer && heartbeat.players.length > 0) this.invariants.claims.playersReported(host, instance)
-    if (host && answer && !answer.isElsewhere) this.invariants.seats.playersReported(host, instance, heartbeat.players)
+    if (host && answer && heartbeat.players.length > 0)
+      this.invariants.claims.playersReported(host, instance, heartbeat)
+    if (host && answer && !answer.isElsewhere) this.invariants.seats.playersReported(host, instance, heartbeat)
     if (answer?.operation === 'Terminate') this.invariants.gameTerminated(instance)
     const isWaiting = heartbeat.state === 'StandingBy' && answer?.operation === 'Continue' && !answer.sessionConfig
     if (later && isWaiting && host?.fleet) this.#hold(host.fleet, instance, later)

@@ -71,6 +71,7 @@ export function kubeEventOf(event: FleetEvent, objects: ObjectLookup): KubeEvent
     case 'ServerCreated':
       return { type: 'Normal', reason: event.type, message, at, object: objects.build(event.build) }
     case 'Allocated':
+    case 'SessionEnded':
       return { type: 'Normal', reason: event.type, message, at, object: objects.server(event.server) }
     case 'ServerHealthChanged':
       if (event.health !== 'Unhealthy') return undefined

@@ -84,6 +84,8 @@ export function readServer(object: KubeObject, encryption: TokenEncryption): Ser
       ...(holds.length > 0 && { holds }),
     }
   }
+  const endedSessions = numberAt(status, 'endedSessions')
+  if (endedSessions !== undefined) server.endedSessions = endedSessions
   const maintenance = readMaintenance(status)
   if (maintenance) server.maintenance = maintenance
   const data = readData(status)
@@ -137,6 +139,7 @@ export function serverStatus(server: Server, basedOn: string): object {
     if (session.holds)
       status['heldSeats'] = session.holds.map(({ player, until }) => ({ player, until: rfc3339(until) }))
   }
+  if (server.endedSessions !== undefined) status['endedSessions'] = server.endedSessions
   if (maintenance) {
     status['nextScheduledMaintenance'] = rfc3339(maintenance.at)
     status['maintenanceSource'] = maintenance.source
@@ -151,8 +154,18 @@ export function serverStatus(server: Server, basedOn: string): object {
 
 /** Whether the server's status differs from that of a new object. */
 export function hasServerStatus({ state, health, ...server }: Server): boolean {
-  const { address, node, ports, session, maintenance, data, ending } = server
-  const optional = [address, node, ports, session, maintenance, data, ending, ...times.map((field) => server[field])]
+  const { address, node, ports, session, endedSessions, maintenance, data, ending } = server
+  const optional = [
+    address,
+    node,
+    ports,
+    session,
+    endedSessions,
+    maintenance,
+    data,
+    ending,
+    ...times.map((field) => server[field]),
+  ]
   return state !== 'Pending' || health !== 'Unknown' || optional.some((value) => value !== undefined)
 }
 

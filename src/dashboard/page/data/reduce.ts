@@ -101,6 +101,9 @@ function apply(draft: Draft, event: StreamedEvent): void {
       // A snapshot may know its players already.
       if (row.session?.id !== event.sessionID) draft.set({ ...row, session: { id: event.sessionID, players: [] } })
       break
+    case 'SessionEnded':
+      if (known?.session?.id === event.sessionID) draft.set({ ...known, session: undefined })
+      break
     case 'ServerRemoved':
       draft.remove(build, keyOf(event.server))
       break

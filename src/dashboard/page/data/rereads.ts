@@ -98,6 +98,7 @@ const unrelated: ReadonlySet<StreamedEvent['type']> = new Set([
   'ServerStateChanged',
   'ServerHealthChanged',
   'ServerDataChanged',
+  'SessionEnded',
   'ServerRemoved',
   'Allocated',
   'PlayersChanged',

@@ -135,6 +135,14 @@ export class Invariants {
     this.confirmations.receivedByGame(instance, sessionID)
   }
 
+  /** Called when a game ends its session and goes on. */
+  gameEndedSession(instance: ModelInstance, sessionID: string): void {
+    this.world.note(`${instance.spec.ref.name} ends ${sessionID}`)
+    this.sessions.endedByGame(instance, sessionID)
+    this.records.sessionEnded(instance.spec.uid, sessionID)
+    this.seats.sessionEnded(instance.spec.uid)
+  }
+
   /** Called when a host calls create. Returns a function to call when it has its answer. */
   createCalled(host: Host, { build, ref }: InstanceSpec): () => void {
     return host === this.deps().lease.leader ? this.#lateStarts.createCalled(build.name, ref.name) : () => {}

@@ -26,6 +26,8 @@ export class Records implements Omit<StoreListener, 'detailWritten' | 'detailRem
   /** Crash history by build uid. */
   readonly #crashes = new Map<string, CrashHistory>()
   readonly #bySession = new Map<string, Server>()
+  /** The sessions that games have ended and that the store still has, by uid. */
+  readonly #ended = new Map<string, string>()
   /**
    * Uids of servers that got a session from a late write by a former leader. Before the current leader notices, it may
    * allocate another server for the same session; it then removes the session from this one.
@@ -35,6 +37,11 @@ export class Records implements Omit<StoreListener, 'detailWritten' | 'detailRem
   readonly #terminated = new Set<string>()
 
   constructor(readonly world: World) {}
+
+  /** Called when a game ends its session and goes on. */
+  sessionEnded(uid: string, sessionID: string): void {
+    this.#ended.set(uid, sessionID)
+  }
 
   /** The minimum and maximum number of crashes of a build, according to its server records. */
   crashRange(buildUid: string): readonly [number, number] {
@@ -86,10 +93,11 @@ export class Records implements Omit<StoreListener, 'detailWritten' | 'detailRem
   #checkChange(before: Server, after: Server): void {
     const { world } = this
     if (before.uid !== after.uid) world.violate(`${after.name} was overwritten by another server`)
-    // A record may lose its session in two cases: the server terminates and the session's write was never acknowledged, or
-    // the session was allocated to another server before the leader noticed the late write. In the second case, the same
+    // A record may lose its session in three cases: its game has ended the session and goes on; the server terminates and the session's write was never acknowledged, or
+    // the session was allocated to another server before the leader noticed the late write. In the last case, the same
     // write may already give the server another session.
-    const dropped = (!after.session && after.state === 'Terminating') || this.#hasOtherServer(before)
+    const dropped =
+      (!after.session && after.state === 'Terminating') || this.#hasOtherServer(before) || this.#isEnd(before, after)
     if (before.session && before.session.id !== after.session?.id && !dropped) {
       world.violate(
         `${after.name} lost its session ${before.session.id} in the store; it has ${after.session?.id ?? 'none'} now`,
@@ -98,6 +106,13 @@ export class Records implements Omit<StoreListener, 'detailWritten' | 'detailRem
     if (before.state === 'Terminating' && after.state !== 'Terminating') {
       world.violate(`${after.name} went from Terminating to ${after.state} in the store`)
     }
+  }
+
+  /** Each end of a session removes it once. */
+  #isEnd({ uid, session }: Server, after: Server): boolean {
+    if (after.session || after.state !== 'StandingBy' || this.#ended.get(uid) !== session?.id) return false
+    this.#ended.delete(uid)
+    return true
   }
 
   #hasOtherServer({ uid, session }: Server): boolean {

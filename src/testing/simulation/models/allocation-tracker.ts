@@ -17,6 +17,9 @@ interface InFlight {
   uncertain: boolean
 }
 
+/** What a write changes about the server's session. */
+type SessionChange = 'begins' | 'ends' | undefined
+
 export class AllocationTracker {
   readonly #byHost = new WeakMap<Host, Map<string, InFlight>>()
   /** Servers whose last call ended in the current step, each with the session from its last write. */
@@ -29,17 +32,19 @@ export class AllocationTracker {
 
   /** Wraps a collection to track its calls. `stored` returns the current record. */
   track(host: Host, servers: Collection<Server>, stored: (ref: Ref) => Server | undefined): Collection<Server> {
-    const startsSession = (record: Server) => {
+    const sessionChange = (record: Server): SessionChange => {
       const before = stored(record)
       // A record that was deleted externally has no previous state here and can no longer be updated.
-      return record.session !== undefined && before !== undefined && before.session === undefined
+      if (before === undefined) return undefined
+      if (record.session !== undefined) return before.session === undefined ? 'begins' : undefined
+      return (record.endedSessions ?? 0) > (before.endedSessions ?? 0) ? 'ends' : undefined
     }
     return {
       get: (ref) => this.#follow(host, ref, servers.get(ref)),
       list: () => servers.list(),
       create: (record) => this.#follow(host, record, servers.create(record), record),
       update: (record, revision) =>
-        this.#follow(host, record, servers.update(record, revision), record, startsSession(record)),
+        this.#follow(host, record, servers.update(record, revision), record, sessionChange(record)),
       delete: (ref, revision) => this.#follow(host, ref, servers.delete(ref, revision)),
     }
   }
@@ -88,7 +93,7 @@ export class AllocationTracker {
     return created
   }
 
-  #follow<T>(host: Host, ref: Ref, call: Promise<T>, written?: Server, isAllocation = false): Promise<T> {
+  #follow<T>(host: Host, ref: Ref, call: Promise<T>, written?: Server, change?: SessionChange): Promise<T> {
     const key = keyOf(ref)
     const servers = this.#of(host)
     const before = this.#releasedNow()
@@ -96,7 +101,9 @@ export class AllocationTracker {
     const entry = servers.get(key) ?? { calls: 0, session: before.get(key), uncertain: false }
     servers.set(key, entry)
     entry.calls++
-    const session = isAllocation ? written?.session?.id : undefined
+    const session = change === 'begins' ? written?.session?.id : undefined
+    // The host knows that the server has had its session, so nothing is uncertain about the allocation.
+    if (change === 'ends') Object.assign(entry, { session: undefined, uncertain: false })
     if (session !== undefined) {
       if (written && isFirst) {
         this.#checkAllocatable(written)

@@ -46,6 +46,8 @@ export interface BackendModelDependencies {
   ) => HeartbeatAnswer | undefined
   /** Called when the game of an instance receives a session. */
   readonly onSession: (instance: ModelInstance, sessionID: string) => void
+  /** Called when the game of an instance ends its session and goes on. */
+  readonly onSessionEnd: (instance: ModelInstance, sessionID: string) => void
   /** Called before an instance whose process is running gets its termination signal. */
   readonly onSignal: (instance: ModelInstance, host: Host) => void
   /** Called before a running instance is killed because its grace period is over. */
@@ -227,6 +229,7 @@ export class BackendModel {
     instance.game = new GameModel(this.world, this.deps.behaviorOf(spec), this.deps.longestMatchMs, {
       send: (heartbeat, later) => this.deps.heartbeat(instance, heartbeat, later),
       onSession: (sessionID) => this.deps.onSession(instance, sessionID),
+      onSessionEnd: (sessionID) => this.deps.onSessionEnd(instance, sessionID),
       onExit: (code) => {
         instance.phase = 'exited'
         instance.exitCode = code

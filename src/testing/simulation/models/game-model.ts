@@ -2,7 +2,7 @@
  * Models a game server process: it starts, becomes ready, plays and exits according to its behavior, and sends heartbeats
  * like an SDK.
  */
-import type { GameState, Heartbeat, HeartbeatAnswer } from '../../../rules/game/heartbeat.js'
+import type { EndedSession, GameState, Heartbeat, HeartbeatAnswer } from '../../../rules/game/heartbeat.js'
 import type { World } from '../world/world.js'
 
 export type GameBehavior =
@@ -58,6 +58,8 @@ export interface GameModelDependencies {
   send(heartbeat: Heartbeat, later?: (answer: HeartbeatAnswer) => void): HeartbeatAnswer | undefined
   onExit(code: number): void
   onSession(sessionID: string): void
+  /** Called when the game ends its session and goes on. */
+  onSessionEnd(sessionID: string): void
 }
 
 const heartbeatMs = 2_000
@@ -86,6 +88,9 @@ export class GameModel {
   /** Whether its SDK reads an answer only after it has sent the next heartbeat, like Unreal's. */
   readonly #readsLate: boolean
   #unread: HeartbeatAnswer | undefined
+  /** Whether it plays several matches one after the other. */
+  readonly #playsOn: boolean
+  #ended: EndedSession | undefined
   #hasReceivedTerminate = false
   #silentUntil = 0
   #wasAnswered = false
@@ -106,6 +111,7 @@ export class GameModel {
     this.#shutdownMs = world.oneOf([1_000, 1_000, 4_000, 10_000]) ?? 1_000
     this.#allowsHold = world.chance(0.5)
     this.#readsLate = !this.#allowsHold && world.chance(0.3)
+    this.#playsOn = this.#allowsHold && world.chance(0.6)
     if (behavior === 'crashes-at-start') world.after(world.between(50, 3_000), () => this.#exitWithFault(1))
     if (behavior === 'crashes') world.after(world.between(1_000, 600_000), () => this.#exitWithFault(1))
     if (behavior === 'exits-idle') world.after(world.between(1_000, 300_000), () => this.#exitWithFault(0))
@@ -157,8 +163,11 @@ export class GameModel {
   #sendStaleHeartbeats(beats: number): void {
     if (beats === 0) return
     this.world.after(this.world.between(1, heartbeatMs), () => {
-      const session = this.#send()?.sessionConfig?.sessionId
-      if (session !== undefined && session !== this.session) this.deps.onSession(session)
+      const answer = this.#send()
+      const session = answer?.sessionConfig?.sessionId
+      if (answer && session !== undefined && session !== this.session && !this.#hasEnded(answer)) {
+        this.deps.onSession(session)
+      }
       this.#sendStaleHeartbeats(beats - 1)
     })
   }
@@ -213,7 +222,15 @@ export class GameModel {
 
   #send(later?: (answer: HeartbeatAnswer) => void): HeartbeatAnswer | undefined {
     const health = this.#health()
-    const heartbeat = { state: this.state, players: this.players, ...(health && { health }) }
+    const heartbeat = {
+      state: this.state,
+      players: this.players,
+      ...(health && { health }),
+      ...(this.#ended && { endedSession: this.#ended }),
+    }
+    if (this.#playsOn && this.world.fault('heartbeat: repeated late', 0.02)) {
+      this.world.after(this.world.between(1, 60_000), () => void (this.running && this.deps.send(heartbeat)))
+    }
     return this.deps.send(heartbeat, this.#allowsHold ? later : undefined)
   }
 
@@ -228,6 +245,7 @@ export class GameModel {
   #handle(answer: HeartbeatAnswer): void {
     const { world } = this
     const session = answer.sessionConfig?.sessionId
+    if (this.#hasEnded(answer)) return
     if (session !== undefined && session !== this.session) {
       this.deps.onSession(session)
       this.session = session
@@ -236,10 +254,31 @@ export class GameModel {
       this.state = 'Active'
       world.after(world.between(5_000, this.longestMatchMs), () => {
         // Matches do not end while the fleet has to reach quiescence.
-        if (world.faultsEnabled) this.exit(world.chance(0.1) ? 1 : 0)
+        if (!world.faultsEnabled) return
+        if (this.#playsOn && world.chance(0.8)) this.#playOn()
+        else this.exit(world.chance(0.1) ? 1 : 0)
       })
     }
     if (answer.operation === 'Terminate' && this.behavior !== 'ignores-terminate') this.#shutDown()
+  }
+
+  /** Ends its session and waits for the next one. */
+  #playOn(): void {
+    if (!this.running || this.state !== 'Active' || this.session === undefined) return
+    this.deps.onSessionEnd(this.session)
+    this.#ended = { sessionID: this.session, number: (this.#ended?.number ?? 0) + 1 }
+    this.session = undefined
+    this.#guests = []
+    this.#others = []
+    this.hadPlayers = false
+    this.state = 'StandingBy'
+    this.#heartbeat()
+  }
+
+  /** True if the answer has the session that the game ended last, because the fleet does not know that yet. */
+  #hasEnded({ endedSessions = 0, operation, sessionConfig }: HeartbeatAnswer): boolean {
+    if (operation === 'Terminate' || !this.#ended) return false
+    return sessionConfig?.sessionId === this.#ended.sessionID && endedSessions < this.#ended.number
   }
 
   #shutDown(): void {

@@ -1,7 +1,7 @@
 /** When the labels that protect pods from eviction are written. Time is virtual; the requests go to a real HTTP server. */
 import { afterEach, describe, expect, it } from 'vitest'
 import { ActiveLabels, maxDelayMs } from '../../../../adapters/kubernetes/pods/active-labels.js'
-import { evictAnnotation, namesOf } from '../../../../adapters/kubernetes/pods/labels.js'
+import { evictAnnotation, namesOf, unprotectedOf } from '../../../../adapters/kubernetes/pods/labels.js'
 import type { PodSnapshot } from '../../../../adapters/kubernetes/pods/pod-snapshot.js'
 import { silentLogger } from '../../../../src/contracts/logger.js'
 import { virtualClock } from '../../../../src/testing/virtual-clock.js'
@@ -130,6 +130,45 @@ describe('the label of an active pod', () => {
     found.set('arena-2', { ...replaced, podUid: 'another' })
     await labels.flush()
     expect(labelled()).toEqual([])
+  })
+
+  it('is removed when the match has ended, and comes back with the next one although the cache is late', async () => {
+    const pod = snapshotOf('arena-1', {
+      labels: { [names.active]: 'true' },
+      annotations: { [evictAnnotation]: 'false' },
+    })
+    const { labels, labelled, fail, clock } = await scene(pod)
+    labels.request(pod, true)
+    fail('arena-1', 1)
+    labels.request(pod, false)
+    await until('the second attempt has succeeded', async () => {
+      await clock.advance(1_000)
+      return labelled().length === 2 || undefined
+    })
+    labels.request(pod, false)
+    await labels.flush()
+    expect(labelled()).toHaveLength(2)
+    labels.request(pod, true)
+    await labels.flush()
+    expect(labelled()).toHaveLength(3)
+  })
+
+  it('that is requested while it is being removed is written after that', async () => {
+    const pod = snapshotOf('arena-1', {
+      labels: { [names.active]: 'true' },
+      annotations: { [evictAnnotation]: 'false' },
+    })
+    const { labels, labelled } = await scene(pod)
+    labels.request(pod, false)
+    labels.request(pod, true)
+    await labels.flush()
+    expect(labelled().length % 2).toBe(0)
+  })
+
+  it('is removed with what the template says about evictions', () => {
+    const evict = (annotations: Record<string, string>) => unprotectedOf(names, annotations).annotations
+    expect(evict({})).toEqual({ [evictAnnotation]: 'true' })
+    expect(evict({ [names.evict]: 'false' })).toEqual({ [evictAnnotation]: 'false' })
   })
 
   it('is written before the host stops', async () => {

@@ -3,7 +3,8 @@
  * `claimSeconds` while its leader hears its game.
  */
 import type { EventOf } from '../../../../contracts/events.js'
-import { keyOf } from '../../../../rules/model/resources.js'
+import type { Heartbeat } from '../../../../rules/game/heartbeat.js'
+import { keyOf, type Server } from '../../../../rules/model/resources.js'
 import type { GameServer } from '../../../../rules/model/wire.js'
 import type { BackendModel, ModelInstance } from '../../models/backend-model.js'
 import type { StoreModel } from '../../models/store-model.js'
@@ -17,6 +18,7 @@ const reactionMs = 20_000
 
 interface Report {
   readonly by: Host
+  readonly session: string | undefined
   readonly at: number
 }
 
@@ -46,16 +48,23 @@ export class Claims {
   ) {}
 
   /** Called when a host has answered a heartbeat with players. */
-  playersReported(by: Host, { spec }: ModelInstance): void {
+  playersReported(by: Host, { spec }: ModelInstance, { endedSession }: Heartbeat): void {
     const { lease, store } = this.deps()
     const record = store.servers.get(keyOf(spec.ref))?.record
     if (by !== lease.leader || record?.uid !== spec.uid || record.state !== 'Active') return
-    this.#reports.set(spec.uid, { by, at: this.world.elapsedMs })
+    // It was sent before the last session ended.
+    if ((endedSession?.number ?? 0) < (record.endedSessions ?? 0)) return
+    this.#reports.set(spec.uid, { by, session: record.session?.id, at: this.world.elapsedMs })
   }
 
   /** Called when the detail of a server is written. */
   detailWritten(key: string, players: readonly string[]): void {
     if (players.length > 0 && !this.#stored.has(key)) this.#stored.set(key, this.world.elapsedMs)
+  }
+
+  /** Called when a server's record is written. */
+  serverWritten(before: Server | undefined, after: Server): void {
+    if (before?.session && !after.session) this.#stored.delete(keyOf(after))
   }
 
   /** Called when a server's detail is removed. */
@@ -65,9 +74,12 @@ export class Claims {
 
   /** Says why a session must not end as `Unclaimed`, or undefined. */
   objectionTo(host: Host, { server }: EventOf<'ServerEnding'>, uid: string): string | undefined {
-    const { electedAt } = this.deps().lease
+    const { lease, store } = this.deps()
+    const { electedAt } = lease
     const report = this.#reports.get(uid)
-    if (report?.by === host && report.at > electedAt) return 'its game has reported a player'
+    const session = store.servers.get(keyOf(server))?.record.session?.id
+    if (report?.by === host && report.session === session && report.at > electedAt)
+      return 'its game has reported a player'
     // A former leader may have stored it after this one read the store.
     if ((this.#stored.get(keyOf(server)) ?? Infinity) < electedAt)
       return 'its game had reported a player before a restart'
@@ -93,11 +105,13 @@ export class Claims {
     this.#unclaimed = unclaimed
   }
 
-  /** True if its game sends heartbeats and has never reported a player. */
+  /** True if its game sends heartbeats and has never reported a player. In the store, a player may be of an earlier session. */
   #mustLapse(key: string, { status }: GameServer): boolean {
     const instance = this.deps().backend.instances.get(key)
     if (!instance?.game?.running || status.sessionID === undefined) return false
     const isSteady = !['stalls', 'backs-off', 'silent'].includes(instance.game.behavior)
-    return isSteady && instance.game.players.length === 0 && !instance.game.hadPlayers && !this.#stored.has(key)
+    return (
+      isSteady && instance.game.players.length === 0 && !instance.game.hadPlayers && !this.deps().store.details.has(key)
+    )
   }
 }

@@ -4,6 +4,7 @@
  */
 import type { FleetError } from '../../../../contracts/errors.js'
 import type { GameSession } from '../../../../contracts/sessions.js'
+import type { Heartbeat } from '../../../../rules/game/heartbeat.js'
 import { defaultHoldMs } from '../../../../rules/lifecycle/seats.js'
 import { keyOf, type Server } from '../../../../rules/model/resources.js'
 import type { ModelInstance } from '../../models/backend-model.js'
@@ -115,8 +116,11 @@ export class ReservedSeats {
   }
 
   /** Call when a host has answered a heartbeat. */
-  playersReported(by: Host, { spec }: ModelInstance, players: readonly string[]): void {
-    if (by !== this.deps().lease.leader) return
+  playersReported(by: Host, { spec }: ModelInstance, { endedSession, players }: Heartbeat): void {
+    const { lease, store } = this.deps()
+    if (by !== lease.leader) return
+    // It was sent before the last session ended.
+    if ((endedSession?.number ?? 0) < (store.servers.get(keyOf(spec.ref))?.record.endedSessions ?? 0)) return
     const before = this.#present.get(spec.uid) ?? []
     const guests = players.filter((player) => before.includes(player) || this.isPromised(player))
     this.#present.set(spec.uid, guests)
@@ -136,9 +140,19 @@ export class ReservedSeats {
     return skewMs === 0 || promised.electedAt === this.deps().lease.electedAt
   }
 
-  serverRemoved({ uid }: Server): void {
+  /** Called when a server's record is written. */
+  serverWritten(before: Server | undefined, after: Server): void {
+    if (before?.session && !after.session) this.sessionEnded(after.uid)
+  }
+
+  /** Called when a game ends its session and goes on, and when the store has that. */
+  sessionEnded(uid: string): void {
     this.#present.delete(uid)
     for (const [player, promised] of this.#promised) if (promised.uid === uid) this.#promised.delete(player)
+  }
+
+  serverRemoved({ uid }: Server): void {
+    this.sessionEnded(uid)
   }
 
   /** Call once nothing changes any more. */

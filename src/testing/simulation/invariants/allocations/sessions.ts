@@ -1,6 +1,6 @@
 /**
- * Invariants: a session has at most one server, and a server at most one session; a session is stored before a caller or a
- * game receives it; only players and operators end a match.
+ * Invariants: a session has at most one server, and a server at most one session at a time; a session is stored before a caller or a
+ * game receives it; only players and operators end a match, and no report of the end of an earlier one does.
  */
 import { keyOf } from '../../../../rules/model/resources.js'
 import type { BackendModel, ModelInstance } from '../../models/backend-model.js'
@@ -12,6 +12,8 @@ export class Sessions {
   /** The instance of each session, as reported to a caller or a game. */
   readonly #bySession = new Map<string, ModelInstance>()
   readonly #sessionOf = new Map<ModelInstance, string>()
+  /** The last session that each game has ended. Until the fleet knows that, callers may still get its server. */
+  readonly #endedBy = new Map<ModelInstance, string>()
   /** Uids of servers and builds that operators have terminated: their matches may end. */
   readonly #mayEnd = new Set<string>()
   /** Uids of servers whose record was deleted externally, so the fleet may no longer know their sessions. */
@@ -59,8 +61,16 @@ export class Sessions {
     this.#bind(sessionID, instance, 'a caller waited for')
   }
 
+  /** Called when a game ends its session and goes on. */
+  endedByGame(instance: ModelInstance, sessionID: string): void {
+    this.#endedBy.set(instance, sessionID)
+    this.#sessionOf.delete(instance)
+    if (this.#bySession.get(sessionID) === instance) this.#bySession.delete(sessionID)
+  }
+
   /** Called when a game receives its session. */
   receivedByGame(instance: ModelInstance, sessionID: string): void {
+    if (this.#endedBy.get(instance) === sessionID) this.#endedBy.delete(instance)
     this.#bind(sessionID, instance, 'a game started on')
   }
 
@@ -72,6 +82,7 @@ export class Sessions {
     if (hasRecord ? record.session?.id !== sessionID : mustHaveRecord) {
       this.world.violate(`not durable: ${how} ${name} for ${sessionID}, which is not in the store`)
     }
+    if (this.#endedBy.get(instance) === sessionID) return
     const other = this.#bySession.get(sessionID)
     if (other && other !== instance && this.#isRunning(other) && !this.hasNoRecord(other.spec.uid)) {
       this.world.violate(

@@ -147,9 +147,13 @@ export class WaitingCallers {
     }
     this.#dropExpired(snapshot)
     this.#recordBuildIDs(snapshot)
+    const shown = new Set([...snapshot.servers.values()].map(({ status }) => status.sessionID))
     for (const build of snapshot.builds) {
       if (hasDuplicateBuildID(build, snapshot.builds)) continue
-      const calls = [...waiting.values()].filter((call) => call.buildID === build.spec.buildID)
+      // A call for a session that a server shows waits until the end of that session is stored.
+      const calls = [...waiting.values()].filter(
+        (call) => call.buildID === build.spec.buildID && !shown.has(call.sessionID),
+      )
       const servers = [...snapshot.servers.values()].filter((server) => buildNameOf(server) === build.metadata.name)
       const free = servers.filter((server) => {
         const key = keyOf(server.metadata)
