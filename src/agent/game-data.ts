@@ -1,5 +1,5 @@
 /**
- * Serves the requests in which a game changes the data of its own server. Each is answered when the change is durable. Unlike a heartbeat,
+ * Handles requests from a game to change the data of its own server. Each is answered once the change is durable. Unlike a heartbeat,
  * a request that cannot be carried out is answered with an error, and the SDK decides whether to repeat it.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http'

@@ -98,6 +98,7 @@ function fieldsOf(text: string): { readonly code?: unknown; readonly error?: unk
     const body: unknown = JSON.parse(text)
     return typeof body === 'object' && body !== null ? body : {}
   } catch {
+    // A proxy may answer with a page: then the status alone says what happened.
     return {}
   }
 }

@@ -1,4 +1,4 @@
-/** Ends holds of seats at their time, with one timer for each server that has any. Nothing depends on a timer being punctual. */
+/** Ends holds of seats at their time, with one timer for each server that has any. A late timer does no harm: expired holds are not counted. */
 import { afterLapse, maxHoldMs } from '../../rules/lifecycle/seats.js'
 import { transition } from '../../rules/lifecycle/lifecycle.js'
 import type { EngineContext } from '../context.js'

@@ -46,15 +46,10 @@ export class SessionFinder {
     const now = clock.now()
     const found = inventory.players.find(inventory.everyBuild, players[0] ?? '')
     return found.find((entry) => {
-      const { holds } = entry.record.session ?? {}
-      if (
-        entry.record.state !== 'Active' ||
-        entry.sessionEnd ||
-        !holds ||
-        !isHeard(entry) ||
-        !this.#fitsAny(entry, target)
-      )
-        return false
+      const { session, state } = entry.record
+      const holds = session?.holds
+      if (state !== 'Active' || entry.sessionEnd || !holds) return false
+      if (!isHeard(entry) || !this.#fitsAny(entry, target)) return false
       const isSeated = (player: string) => hasSeat(player, entry.players, holds, now)
       return players.every(isSeated) && players.some((player) => !entry.players.includes(player))
     })

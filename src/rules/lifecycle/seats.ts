@@ -115,7 +115,7 @@ export function afterLapse(
   }
 }
 
-/** True if the player has a seat or one is held for him. */
+/** True if the player has a seat or a seat is held for them. */
 export function hasSeat(
   player: string,
   players: readonly string[],

@@ -93,7 +93,7 @@ export class Terminations {
     if (!record) return
     const { uid, buildUid } = record
     const build = store.builds.get(keyOf(event.build))?.record
-    // Of its batch, another session got no server, so nobody has been answered for this one.
+    // Another session of the same atomic batch got no server, so no caller has been told of this one.
     if (event.reason === 'SessionEnded' && event.message.includes('a batch that could not be')) sessions.allowEnd(uid)
     const isDraining = build?.conditions.some(({ type }) => type === 'Draining') === true
     const isAllowed =
