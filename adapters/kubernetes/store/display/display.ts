@@ -58,9 +58,7 @@ export class ClusterDisplay implements StoreDisplay {
 
   event(event: FleetEvent): void {
     const kubeEvent = kubeEventOf(event, this.#objects)
-    // What is not shown, such as the ends of a deleted build's servers, takes no room from what is.
-    if (!kubeEvent || (isRoutine(event) && !this.#events.hasRoomForRoutine())) return
-    this.show(kubeEvent)
+    if (kubeEvent) this.#events.write(kubeEvent, isRoutine(event))
   }
 
   show(event: KubeEvent): void {

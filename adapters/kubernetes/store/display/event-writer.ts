@@ -14,7 +14,9 @@ export interface EventWriterDependencies {
 }
 
 const limits = { burst: 50, perSecond: 5 }
-/** For what happens in every healthy fleet. Such Events count against the limit above too, but cannot use it up. */
+/** For each object, so that one failing build leaves room for Events about others. */
+const objectLimits = { burst: 20, perSecond: 1 }
+/** For what happens in every healthy fleet. Such Events have a limit of their own, and leave the ones above to failures. */
 const routineLimits = { burst: 20, perSecond: 1 }
 /** For each build, failures of the same kind are reported at most once in this time. */
 const repetitionMs = 60_000
@@ -26,6 +28,7 @@ export class EventWriter {
   readonly #lastFailures = new Map<string, number>()
   readonly #all: TokenBucket
   readonly #routine: TokenBucket
+  readonly #byObject = new Map<string, TokenBucket>()
   #count = 0
 
   constructor(deps: EventWriterDependencies) {
@@ -35,15 +38,28 @@ export class EventWriter {
     this.#routine = new TokenBucket(routineLimits, now)
   }
 
-  /** Whether one more Event about routine may be written now; it then counts as written. */
-  hasRoomForRoutine(): boolean {
-    return this.#routine.take(this.#deps.clock.elapsed())
+  /** `isRoutine`: it tells what happens in every healthy fleet. */
+  write(event: KubeEvent, isRoutine = false): void {
+    const { work, clock } = this.#deps
+    if (work.closed || this.#isRepetition(event)) return
+    const now = clock.elapsed()
+    const hasRoom = isRoutine ? this.#routine.take(now) : this.#takeFromBoth(event, now)
+    if (hasRoom) work.run(this.#create(event))
   }
 
-  write(event: KubeEvent): void {
-    const { work } = this.#deps
-    if (!work.closed && !this.#isRepetition(event) && this.#all.take(this.#deps.clock.elapsed()))
-      work.run(this.#create(event))
+  /** Asks for the limit of all first: buckets of objects are then as few as the Events that were written lately. */
+  #takeFromBoth(event: KubeEvent, now: number): boolean {
+    return this.#all.has(now) && this.#ofObject(event, now).take(now) && this.#all.take(now)
+  }
+
+  #ofObject({ object: { kind, namespace, name } }: KubeEvent, now: number): TokenBucket {
+    const key = `${kind} ${namespace}/${name}`
+    const known = this.#byObject.get(key)
+    if (known) return known
+    for (const [old, bucket] of this.#byObject) if (bucket.isFull(now)) this.#byObject.delete(old)
+    const bucket = new TokenBucket(objectLimits, now)
+    this.#byObject.set(key, bucket)
+    return bucket
   }
 
   /** A single cause may make all servers of a build fail repeatedly. */
@@ -101,13 +117,26 @@ class TokenBucket {
     this.#refilledAt = now
   }
 
-  /** `now` in elapsed ms. */
+  /** `now` in elapsed ms, as below. */
+  has(now: number): boolean {
+    this.#refill(now)
+    return this.#tokens >= 1
+  }
+
   take(now: number): boolean {
+    if (!this.has(now)) return false
+    this.#tokens--
+    return true
+  }
+
+  isFull(now: number): boolean {
+    this.#refill(now)
+    return this.#tokens === this.#limits.burst
+  }
+
+  #refill(now: number): void {
     const { burst, perSecond } = this.#limits
     this.#tokens = Math.min(burst, this.#tokens + ((now - this.#refilledAt) / 1_000) * perSecond)
     this.#refilledAt = now
-    if (this.#tokens < 1) return false
-    this.#tokens--
-    return true
   }
 }

@@ -156,6 +156,21 @@ describe('the Events of a build', () => {
     expect(events.filter((event) => event === 'Allocated: allocated')).toHaveLength(19)
   })
 
+  it('of one build, all of whose servers end, leave room for those of other objects', async () => {
+    const { clock, store, events } = await scene()
+    const about = { seq: 1, at: clock.now(), build: ref }
+    for (let n = 0; n < 1_000; n++) {
+      const server = { namespace: ref.namespace, name: `arena-${n}` }
+      const lost = { reason: 'Gone', message: 'its instance no longer exists', crash: false } as const
+      store.display?.event({ ...about, type: 'ServerEnding', server, ...lost })
+      store.display?.event({ ...about, type: 'ServerCreated', server, message: 'created' })
+    }
+    const scaled = { type: 'BuildPatched', message: 'scaled', standingBy: 1, max: 2 } as const
+    store.display?.event({ ...about, build: { ...ref, name: 'duel' }, ...scaled })
+    await until('the other build has its Event', () => events.includes('BuildPatched: scaled'))
+    await until('the ends are told', () => events.filter((event) => event.startsWith('Gone')).length === 20)
+  })
+
   it('report one failure of each kind per minute, however many servers it affects', async () => {
     const { clock, store, events } = await scene()
     const fail = (type: 'ServerStartFailed' | 'ReconcileFailed', name: string, build = ref) => {
