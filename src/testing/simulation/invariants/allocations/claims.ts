@@ -54,7 +54,7 @@ export class Claims {
     if (by !== lease.leader || record?.uid !== spec.uid || record.state !== 'Active') return
     // It was sent before the last session ended.
     if ((endedSession?.number ?? 0) < (record.endedSessions ?? 0)) return
-    this.#reports.set(spec.uid, { by, session: record.session?.id, at: this.world.elapsedMs })
+    this.#reports.set(spec.uid, { by, session: sessionOf(record), at: this.world.elapsedMs })
   }
 
   /** Called when the detail of a server is written. */
@@ -77,7 +77,7 @@ export class Claims {
     const { lease, store } = this.deps()
     const { electedAt } = lease
     const report = this.#reports.get(uid)
-    const session = store.servers.get(keyOf(server))?.record.session?.id
+    const session = sessionOf(store.servers.get(keyOf(server))?.record)
     if (report?.by === host && report.session === session && report.at > electedAt)
       return 'its game has reported a player'
     // A former leader may have stored it after this one read the store.
@@ -114,4 +114,9 @@ export class Claims {
       isSteady && instance.game.players.length === 0 && !instance.game.hadPlayers && !this.deps().store.details.has(key)
     )
   }
+}
+
+/** Distinguishes a session from a later one with the same sessionID on the same server. */
+function sessionOf(record: Server | undefined): string | undefined {
+  return record?.session && `${record.session.id} after ${record.endedSessions ?? 0}`
 }
