@@ -170,6 +170,7 @@ export class SimulationRun implements SimulationContext {
         world.fingerprint.add(name, crashes, spec.buildID, spec.standingBy, spec.max)
         records.buildWritten(before, after)
         gracePeriods.buildWritten(after)
+        selections.buildWritten(after)
       },
       buildRemoved(before) {
         records.buildRemoved(before)

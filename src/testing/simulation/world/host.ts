@@ -27,6 +27,8 @@ export class Host {
   closed = false
   /** Whether the elector last reported this host as the leader. */
   leads = false
+  /** Elapsed ms at which its fleet last began to lead: some time after the election, because it reads the store first. */
+  leadsSince = 0
   fleet: Fleet | undefined
   /** Elapsed ms at which the host started or last woke up. */
   awakeSince: number
@@ -98,8 +100,10 @@ export class Host {
     })
     if (!this.alive) return
     this.fleet = fleet
+    this.leadsSince = this.world.elapsedMs
     fleet.on('*', (event) => {
       if (!this.alive) return
+      if (event.type === 'LeadershipChanged' && event.leads) this.leadsSince = this.world.elapsedMs
       if (event.type !== 'PlayersChanged') {
         this.hasNews = true
         this.world.note(`${this.name}: ${event.type}: ${event.message}`)

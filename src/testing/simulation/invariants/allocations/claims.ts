@@ -98,21 +98,22 @@ export class Claims {
       const isSame = before?.session === session && before?.seconds === seconds
       const since = isSame && before ? before.since : world.elapsedMs
       unclaimed.set(key, { session, seconds, since })
-      const counted = world.elapsedMs - Math.max(since, lease.electedAt, host.awakeSince)
+      const counted = world.elapsedMs - Math.max(since, host.leadsSince, host.awakeSince)
       if (host !== lease.leader || host.suspended || counted <= seconds * 1000 + reactionMs) continue
       world.violate(`${server.metadata.name} had no player for ${counted} ms, and its build allows ${seconds} s`)
     }
     this.#unclaimed = unclaimed
   }
 
-  /** True if its game sends heartbeats and has never reported a player. In the store, a player may be of an earlier session. */
+  /**
+   * True if its game plays the session, sends heartbeats and has never reported a player. A game that has ended its session waits for that to be
+   * stored. In the store, a player may be of an earlier session.
+   */
   #mustLapse(key: string, { status }: GameServer): boolean {
-    const instance = this.deps().backend.instances.get(key)
-    if (!instance?.game?.running || status.sessionID === undefined) return false
-    const isSteady = !['stalls', 'backs-off', 'silent'].includes(instance.game.behavior)
-    return (
-      isSteady && instance.game.players.length === 0 && !instance.game.hadPlayers && !this.deps().store.details.has(key)
-    )
+    const game = this.deps().backend.instances.get(key)?.game
+    if (!game?.running || game.state !== 'Active' || status.sessionID === undefined) return false
+    const isSteady = !['stalls', 'backs-off', 'silent'].includes(game.behavior)
+    return isSteady && game.players.length === 0 && !game.hadPlayers && !this.deps().store.details.has(key)
   }
 }
 

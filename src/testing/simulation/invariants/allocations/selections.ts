@@ -3,7 +3,7 @@
  * write.
  */
 import type { AllocationRequest, ServerSelector } from '../../../../rules/model/allocation.js'
-import { keyOf, type Server } from '../../../../rules/model/resources.js'
+import { type Build, keyOf, type Server } from '../../../../rules/model/resources.js'
 import { noData } from '../../../../rules/model/server-data.js'
 import { buildIDOf, buildNames, kindOf, someOrder } from '../../actors/build-specs.js'
 import type { StoreModel } from '../../models/store-model.js'
@@ -13,6 +13,8 @@ const ticketsLeft = 2
 
 export class Selections {
   readonly #requests = new Map<string, AllocationRequest>()
+  /** All buildIDs that each build has had, by key: a host may not have seen an edit yet. */
+  readonly #buildIDs = new Map<string, Set<string>>()
 
   constructor(
     readonly world: World,
@@ -45,6 +47,13 @@ export class Selections {
     return request
   }
 
+  /** Called when a build's record is written. */
+  buildWritten(build: Build): void {
+    const known = this.#buildIDs.get(keyOf(build))
+    if (known) known.add(build.spec.buildID)
+    else this.#buildIDs.set(keyOf(build), new Set([build.spec.buildID]))
+  }
+
   isSelective(sessionID: string): boolean {
     return this.#requests.has(sessionID)
   }
@@ -68,11 +77,9 @@ export class Selections {
   #fits(server: Server, selector: ServerSelector, changed: boolean): boolean {
     const { builds, buildLabels, matchExpressions = [], lists, counters } = selector
     const { labels, counters: counts, lists: tickets } = server.data ?? noData
-    const build = this.store().builds.get(keyOf({ namespace: server.namespace, name: server.build }))?.record
-    // An edit may have just changed the buildID.
     if (buildLabels && buildLabels['kind'] !== kindOf(server.build)) return false
-    if (build && builds && !builds.some((id) => id === build.spec.buildID || id.startsWith(buildIDOf(server.build))))
-      return false
+    const ids = this.#buildIDs.get(keyOf({ namespace: server.namespace, name: server.build }))
+    if (builds && !builds.some((id) => ids?.has(id))) return false
     const has = labels['last'] !== undefined
     if (matchExpressions.some(({ operator }) => (operator === 'Exists') !== has)) return false
     const added = changed ? 1 : 0
