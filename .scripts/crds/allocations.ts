@@ -37,7 +37,7 @@ function spec(): StructuralSchema {
   return {
     description: 'What is requested, as in the allocation API. Edits have no effect.',
     type: 'object',
-    oneOf: [{ required: ['buildID'] }, { required: ['select'] }],
+    oneOf: [{ required: ['buildID'] }, { required: ['select'] }, { required: ['server'] }],
     properties: {
       ...eachOf(request, structural),
       sessionID: {

@@ -137,6 +137,7 @@ const servers: Resource = {
     { name: 'Build', type: 'string', jsonPath: '.spec.build', priority: 1 },
     { name: 'Labels', type: 'string', jsonPath: '.status.labels', priority: 1 },
     { name: 'Counters', type: 'string', jsonPath: '.status.counters', priority: 1 },
+    { name: 'ReservedUntil', type: 'string', jsonPath: '.status.reservedUntil', priority: 1 },
   ],
   schema: {
     description: 'One game server. Created by the host that leads the fleet; deleting it terminates the server.',

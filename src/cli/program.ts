@@ -7,6 +7,7 @@ import { addChanges } from './commands/change.js'
 import { addDoctor } from './commands/doctor.js'
 import { addGet } from './commands/get.js'
 import { addInspection } from './commands/inspect.js'
+import { addReservations } from './commands/reserve.js'
 import { addServe } from './commands/serve.js'
 import { addSimulate } from './commands/simulate.js'
 import { addStatus } from './commands/status.js'
@@ -42,6 +43,7 @@ export function gamekeeperProgram(terminal: Terminal): Command {
   addAllocate(program, terminal)
   addInspection(program, terminal)
   addChanges(program, terminal)
+  addReservations(program, terminal)
   addSimulate(program, terminal)
   addCompletion(program, terminal)
   return program

@@ -11,6 +11,7 @@ export type {
   GameServerBuildInput,
   MaintenanceResult,
   MaintenanceTarget,
+  ReserveOptions,
   ServerFilter,
   ServerHistory,
 } from '../contracts/fleet.js'

@@ -76,6 +76,13 @@ export function serverCalls(calls: Connection, management: Management): Servers 
     },
     withdrawMaintenance: async (target, { signal } = {}) =>
       calls.json<MaintenanceResult>({ method: 'DELETE', url: maintenance(target), isIdempotent, signal }),
+    reserve: async (ref, { forMs, signal }) =>
+      calls.json<GameServer>({
+        ...({ method: 'POST', url: `${one(ref)}/reservation`, body: { forMs }, isIdempotent } as const),
+        signal,
+      }),
+    release: async (ref, { signal } = {}) =>
+      calls.json<GameServer>({ method: 'DELETE', url: `${one(ref)}/reservation`, isIdempotent, signal }),
     delete: async (ref, { signal } = {}) => deleteAt(calls, one(ref), signal),
     logs(ref, options = {}) {
       checkNames('logs', options, ['follow', 'tail', 'signal'])

@@ -33,6 +33,8 @@ export type AuditedAction =
   | 'resumeBuild'
   | 'deleteBuild'
   | 'updateServer'
+  | 'reserveServer'
+  | 'releaseServer'
   | 'drainServer'
   | 'deleteServer'
   | 'endSession'

@@ -12,6 +12,7 @@ export const errorCodes = [
   'not-confirmed',
   'out-of-range',
   'no-room',
+  'in-use',
   'unavailable',
   'not-leader',
   'closed',

@@ -67,6 +67,12 @@ export type UnnumberedEvent =
   | ({ readonly type: 'MaintenanceAnnounced'; readonly beginsAt: number; readonly node?: string } & ServerEventBase)
   /** The announced maintenance of the server or its node does not take place. */
   | ({ readonly type: 'MaintenanceWithdrawn' } & ServerEventBase)
+  /** A caller has reserved the server until `until`, wall time in ms, or has changed that time. */
+  | ({ readonly type: 'ServerReserved'; readonly until: number } & ServerEventBase)
+  /** A call has ended the reservation of the server. */
+  | ({ readonly type: 'ReservationReleased' } & ServerEventBase)
+  /** The time for which the server was reserved is over. */
+  | ({ readonly type: 'ReservationLapsed' } & ServerEventBase)
   /**
    * Labels, annotations, counters or lists of the server were changed, by a call or in the store. `changed`: which, such as `labels.map`
    * and `counters.rooms`, as many as 2 KiB can hold.
@@ -188,6 +194,8 @@ const eventTypes: Readonly<Record<FleetEventType, true>> = {
   OrphanFound: true,
   PlayersChanged: true,
   ReconcileFailed: true,
+  ReservationLapsed: true,
+  ReservationReleased: true,
   SeatsLapsed: true,
   SeatsReleased: true,
   SeatsReserved: true,
@@ -197,6 +205,7 @@ const eventTypes: Readonly<Record<FleetEventType, true>> = {
   ServerHealthChanged: true,
   ServerLate: true,
   ServerRemoved: true,
+  ServerReserved: true,
   ServerStartFailed: true,
   ServerStateChanged: true,
   SessionEnded: true,

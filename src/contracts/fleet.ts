@@ -11,9 +11,10 @@ import type { EventListener, EventReader, FleetEvent, FleetEventType, ReadEvents
 import type { BuildStats, FleetActivity, FleetObserver } from './observer.js'
 import type { DrainOptions, DrainResult } from './options.js'
 import type { AllocateManyOptions, AllocateOptions, Allocation, BatchResult, Sessions } from './sessions.js'
-import type { StoreCheck } from './store.js'
+import type { FleetStore } from './store.js'
 
 export type { AllocateManyOptions, AllocateOptions } from './sessions.js'
+export type { FleetStore } from './store.js'
 
 /** Input of `builds.create`. `metadata` and `spec` are fully validated; `status`, `apiVersion` and `kind` are ignored. */
 export interface GameServerBuildInput {
@@ -83,6 +84,11 @@ export interface MaintenanceResult {
   readonly servers: number
 }
 
+export interface ReserveOptions extends AuditedCallOptions {
+  /** How long the server is reserved from now on, in ms: an integer from 1 to 604,800,000, which is 7 days. */
+  readonly forMs: number
+}
+
 export interface ServerFilter {
   /** Only the servers of this build. Default: all servers. */
   readonly build?: RefLike
@@ -127,6 +133,16 @@ export interface Servers {
   ): Promise<MaintenanceResult>
   /** Withdraws the announcement for a server or a node. Resolves when that is durable. Throws `not-found`. */
   withdrawMaintenance(target: MaintenanceTarget, options?: AuditedCallOptions): Promise<MaintenanceResult>
+  /**
+   * Reserves an idle server for `forMs`, or renews its reservation: until then it is neither allocated to a request that does not name it
+   * (`AllocationRequest.server`), nor scaled down, nor replaced by a rolling update, and another is started in its place as far as `max`
+   * allows. The reservation lapses by itself, survives restarts, and ends when the server is allocated. Drains, `delete`, crashes and
+   * failed health checks end the server all the same. Resolves when it is durable. Throws `invalid`, `in-use` if the server has a session
+   * or is being allocated, `draining`, or `not-found`, also for a server that is terminating. After `unavailable`, it may still take effect.
+   */
+  reserve(ref: RefLike, options: ReserveOptions): Promise<GameServer>
+  /** Ends the reservation of a server, if there is one. Resolves when that is durable. Throws `not-found`. */
+  release(ref: RefLike, options?: AuditedCallOptions): Promise<GameServer>
   /** Terminates a server with its grace period, even if it is Active, and replaces it. Throws `not-found`. */
   delete(ref: RefLike, options?: AuditedCallOptions): Promise<void>
   /**
@@ -188,23 +204,6 @@ export interface FleetHealth {
   readonly isolation?: IsolationStatus
 }
 
-/** The fleet's store, as far as a host app needs it. */
-export interface FleetStore {
-  /**
-   * Copies the store to a directory while the fleet keeps running. A fleet can be started from the copy later. `directory` must be
-   * empty or missing. The copy contains every change that was durable when the call was made. Throws `invalid` if the
-   * directory is not empty, `directory-unusable` if it cannot be written, `unavailable` while the store does not work, `closed`, and
-   * `unsupported` if the store has no files of its own: the Kubernetes store is backed up with its cluster.
-   */
-  backup(directory: string): Promise<void>
-  /**
-   * Reads every record of the store while the fleet keeps running, and returns what is damaged or missing, by name. Takes about a
-   * second for 100,000 records, in slices. Throws `unavailable` while the store does not work, `closed`, and `unsupported` if the store
-   * has no files of its own.
-   */
-  check(): Promise<StoreCheck>
-}
-
 /**
  * All calls on builds, servers and details, as well as `allocate`, `explain` and `drain`, can also throw `not-leader`,
  * `closed` and `aborted`. Calls that write throw `unavailable` if the store does not accept the write.
@@ -218,7 +217,8 @@ export interface Fleet {
   readonly agentAddress: string | undefined
   /**
    * Allocates a server to a session. The same `sessionID` always gets the same server. Resolves when the allocation is
-   * durable or, with `confirm`, when the game has also confirmed the session. With `select`, the server is one that fits; with
+   * durable or, with `confirm`, when the game has also confirmed the session. With `select`, the server is one that fits, with `server`, the one that
+   * is named; with
    * `labels`, `annotations`, `counters` or `lists`, these are changed in the same write. Throws `invalid`, `not-found` (no build has this
    * buildID), `none-standing-by` or `max-reached` (also after `waitMs`), `not-confirmed`, `unavailable`, `not-leader`,
    * `draining`, `closed`, `aborted`.

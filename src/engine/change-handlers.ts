@@ -15,7 +15,7 @@ import { backoffLimits, type EngineContext } from './context.js'
 import type { LateStarts } from './instances/late-starts.js'
 import type { HeldHeartbeats } from './instances/held-heartbeats.js'
 import type { MaintenanceAnnouncements } from './instances/maintenance-announcements.js'
-
+import type { Reservations } from './instances/reservations.js'
 import type { Drainer } from './reconcile/drain.js'
 import { needsProtectionChange } from './reconcile/server-actions.js'
 import { type Conditions, hasCondition } from './reporting/conditions.js'
@@ -34,6 +34,7 @@ export interface ChangeHandlerDependencies {
   readonly lateStarts: Pick<LateStarts, 'succeeded'>
   readonly heldHeartbeats: Pick<HeldHeartbeats, 'answerChanged'>
   readonly maintenance: Pick<MaintenanceAnnouncements, 'placed'>
+  readonly reservations: Pick<Reservations, 'recordChanged'>
   readonly seats: Pick<Seats, 'recordChanged'>
   readonly startFailures: StartFailures
   readonly waitQueue: Pick<WaitQueue, 'dataChanged' | 'reconsider' | 'roomFreed' | 'sessionAllocated' | 'total'>
@@ -73,6 +74,7 @@ export class ChangeHandlers {
     }
     events.serverHealth(entry, before)
     events.maintenance(entry, before)
+    if (record.reservedUntil !== before.reservedUntil) this.#deps.reservations.recordChanged(entry)
     events.serverData(entry, before)
     if (record.node !== before.node) this.#deps.maintenance.placed(entry)
     if (record.session?.holds || before.session?.holds) this.#deps.seats.recordChanged(entry)

@@ -10,6 +10,7 @@ import { Batches } from './allocation/batches.js'
 import type { BuildOperations } from './builds/build-operations.js'
 import type { ServerDataUpdates } from './instances/server-data.js'
 import type { MaintenanceAnnouncements } from './instances/maintenance-announcements.js'
+import type { Reservations } from './instances/reservations.js'
 import { LostServer } from './persistence/server-writer.js'
 import type { Activity } from './reporting/activity.js'
 import type { Seats } from './seats/seats.js'
@@ -34,6 +35,7 @@ export class Engine {
   readonly maintenance: MaintenanceAnnouncements
   readonly activity: Pick<Activity, 'read'>
   readonly serverData: ServerDataUpdates
+  readonly reservations: Pick<Reservations, 'release' | 'reserve'>
   readonly seats: Pick<Seats, 'join' | 'release' | 'reserve' | 'withRoom'>
   #stopForwarding = () => {}
 
@@ -53,6 +55,7 @@ export class Engine {
     this.maintenance = this.#parts.maintenance
     this.activity = this.#parts.activity
     this.serverData = this.#parts.serverData
+    this.reservations = this.#parts.reservations
     this.seats = this.#parts.seats
   }
 
@@ -69,6 +72,7 @@ export class Engine {
       this.#state.stopped = true
       watcher.stop()
       this.#parts.seats.stop()
+      this.#parts.reservations.stop()
       this.#stopReconciling()
       throw error
     }
@@ -88,7 +92,7 @@ export class Engine {
     if (this.#state.stopped) return
     this.#state.stopped = true
     this.#state.stopError = error
-    const { confirmations, drainer, failoverGrace, heldHeartbeats, resync, seats } = this.#parts
+    const { confirmations, drainer, failoverGrace, heldHeartbeats, reservations, resync, seats } = this.#parts
     const { terminator, ticker, waitQueue, watcher } = this.#parts
     if (why === 'deposed') this.#deps.guard.close(error)
     ticker.stop()
@@ -101,6 +105,7 @@ export class Engine {
     heldHeartbeats.stop()
     drainer.stop()
     seats.stop()
+    reservations.stop()
     if (why === 'closing') {
       await this.#flush()
       terminator.signalAll()

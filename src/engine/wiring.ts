@@ -23,6 +23,7 @@ import { HeldHeartbeats } from './instances/held-heartbeats.js'
 import { InstanceWatcher } from './instances/instance-watcher.js'
 import { ServerDataUpdates } from './instances/server-data.js'
 import { MaintenanceAnnouncements } from './instances/maintenance-announcements.js'
+import { Reservations } from './instances/reservations.js'
 import { ResponsiveClock } from './instances/responsive-clock.js'
 import { Ticker } from './instances/ticker.js'
 import { Timeouts } from './instances/timeouts.js'
@@ -49,7 +50,7 @@ import { StartFailures } from './reporting/start-failures.js'
 import { StatusPublisher } from './reporting/status-publisher.js'
 import { Seats } from './seats/seats.js'
 import { ServerAdoption } from './server-adoption.js'
-import type { BuildEntry } from './state/entries.js'
+import type { BuildEntry, ServerEntry } from './state/entries.js'
 import { Inventory } from './state/inventory.js'
 
 export interface EngineDependencies {
@@ -97,14 +98,14 @@ export function wireEngine(engineDeps: EngineDependencies, state: EngineState) {
     recordMissing: (build) => resync.recordMissing(build),
   })
   const details = new DetailWriter(ctx)
-  const loader = new Loader(ctx, { loaded: (entry) => seats.recordChanged(entry) })
+  const loader = new Loader(ctx, { loaded: (entry) => serverLoaded(entry) })
   const activity = new Activity(clock, inventory, (build) => waitQueue.waiting(build))
   const events = new EventReporter(ctx, activity)
   const conditions = new Conditions(ctx, builds)
   const startFailures = new StartFailures(ctx, events, conditions)
   const lateStarts = new LateStarts(ctx, { conditions, events, waitQueue })
   const drainer = new Drainer(ctx)
-  const { maintenance, seats, serverData } = serverChanges(ctx, writer, isDraining)
+  const { maintenance, reservations, seats, serverData, serverLoaded } = serverChanges(ctx, writer, isDraining)
   const heartbeats = new Heartbeats(ctx, {
     playersChanged: (entry) => details.changed(entry),
     playersSeated: (entry) => seats.playersChanged(entry),
@@ -137,7 +138,7 @@ export function wireEngine(engineDeps: EngineDependencies, state: EngineState) {
   const operations = new BuildOperations(ctx, { creation, events, waitQueue, writer: builds })
   const changes = new ChangeHandlers(ctx, {
     ...{ builds: operations, conditions, confirmations, drainer, events, heldHeartbeats, lateStarts, maintenance },
-    ...{ seats, startFailures, waitQueue },
+    ...{ reservations, seats, startFailures, waitQueue },
   })
   const adoption = new ServerAdoption(ctx, { loader, writer, changes, observe: (found) => watcher.observe(found) })
   const resync = storeResync(ctx, builds, creation, operations, adoption)
@@ -151,7 +152,7 @@ export function wireEngine(engineDeps: EngineDependencies, state: EngineState) {
   return {
     ...{ ctx, activity, allocator, builds: operations, confirmations, details, drainer, failoverGrace, heartbeat },
     ...{ heldHeartbeats, loader, maintenance, preparation, resync, serverData, status, terminator, ticker, waitQueue },
-    ...{ seats, watcher, workQueue, writer },
+    ...{ reservations, seats, watcher, workQueue, writer },
   }
 }
 
@@ -159,7 +160,13 @@ export function wireEngine(engineDeps: EngineDependencies, state: EngineState) {
 function serverChanges(ctx: EngineContext, writer: ServerWriter, isDraining: () => boolean) {
   const maintenance = new MaintenanceAnnouncements(ctx, writer)
   const serverData = new ServerDataUpdates(ctx, writer)
-  return { maintenance, serverData, seats: new Seats(ctx, { writer, isDraining }) }
+  const reservations = new Reservations(ctx, { writer, isDraining })
+  const seats = new Seats(ctx, { writer, isDraining })
+  const serverLoaded = (entry: ServerEntry) => {
+    seats.recordChanged(entry)
+    reservations.recordChanged(entry)
+  }
+  return { maintenance, reservations, seats, serverData, serverLoaded }
 }
 
 /** The parts in which allocations wait. */

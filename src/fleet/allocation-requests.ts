@@ -57,11 +57,15 @@ export function followAllocationRequests({
 function withinNamespace(inventory: Inventory, namespace: string, request: unknown): AllocationRequest {
   const checked = readAllocationRequest(request)
   if (!checked.ok) throw new FleetError('invalid', `${checked.problem.field} ${checked.problem.message}`)
-  const { buildID, select, sessionID } = checked.value
+  const { buildID, select, server, sessionID } = checked.value
   const holder = inventory.serverBySession(sessionID)
   if (holder && holder.ref.namespace !== namespace) throw foreignSession(sessionID)
   // The session keeps its server, whatever has become of its build.
   if (holder) return checked.value
+  if (server) {
+    if ((server.namespace ?? namespace) === namespace) return { ...checked.value, server: { ...server, namespace } }
+    throw new FleetError('not-found', `server.namespace: must be ${namespace}, the namespace of this object`)
+  }
   const isOwn = (id: string) => inventory.buildByID(id)?.ref.namespace === namespace
   if (buildID !== undefined && !isOwn(buildID)) {
     const named = inventory.builds.get(keyOf({ namespace, name: buildID }))

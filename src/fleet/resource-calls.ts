@@ -3,8 +3,16 @@
  */
 import type { Backend, LogsOptions } from '../contracts/backend.js'
 import { FleetError, throwIfAborted } from '../contracts/errors.js'
-import type { Builds, Details, MaintenanceTarget, Servers } from '../contracts/fleet.js'
-import { checkNames } from '../contracts/option-checks.js'
+import type { Builds, Details, MaintenanceTarget, ReserveOptions, Servers } from '../contracts/fleet.js'
+import {
+  anObject,
+  anything,
+  aSignal,
+  checkNames,
+  checkOptions,
+  type OptionTypes,
+  required,
+} from '../contracts/option-checks.js'
 import type { DrainOptions } from '../contracts/options.js'
 import { itemsOf } from '../contracts/call-options.js'
 import type { Applied } from '../engine/builds/build-application.js'
@@ -14,6 +22,7 @@ import { mapInSlices } from '../platform/turns.js'
 import { keyOf } from '../rules/model/resources.js'
 import { gameServerBuildDetail } from '../rules/model/wire.js'
 import { shown } from '../rules/validation/problem.js'
+import { readReservation } from '../rules/validation/reservation.js'
 import type { Audit, AuditedSubject } from './audit.js'
 import type { LeaderTerm } from './leader-term.js'
 import { readPage } from './list-pages.js'
@@ -145,6 +154,7 @@ export function serverCalls(term: LeaderTerm, view: ResourceView, backend: Backe
         'node' in entry ? maintenance.withdrawForNode(entry.node) : maintenance.withdrawForServer(entry)
       return { servers: await audit.call('withdrawMaintenance', options, () => subjectOf(entry), withdraw) }
     },
+    ...reservationCalls(term, view, audit),
     async delete(ref, options = {}) {
       throwIfAborted(options.signal)
       const entry = view.findServer(ref)
@@ -160,6 +170,32 @@ export function serverCalls(term: LeaderTerm, view: ResourceView, backend: Backe
     },
   })
 }
+
+function reservationCalls(term: LeaderTerm, view: ResourceView, audit: Audit): Pick<Servers, 'release' | 'reserve'> {
+  return {
+    async reserve(ref, options) {
+      checkOptions('servers.reserve', options, reserveOptions)
+      throwIfAborted(options.signal)
+      const request = readReservation({ forMs: options.forMs })
+      if (!request.ok) throw new FleetError('invalid', `${request.problem.field} ${request.problem.message}`)
+      const entry = view.findServer(ref)
+      const reserve = () => term.engine().reservations.reserve(entry, request.value.forMs)
+      await audit.call('reserveServer', options, () => subjectOf(entry), reserve)
+      return view.server(entry)
+    },
+    async release(ref, options = {}) {
+      throwIfAborted(options.signal)
+      checkNames('servers.release', options, changeOptions)
+      const entry = view.findServer(ref)
+      const release = () => term.engine().reservations.release(entry)
+      await audit.call('releaseServer', options, () => subjectOf(entry), release)
+      return view.server(entry)
+    },
+  }
+}
+
+/** `forMs` is checked with its limits. */
+const reserveOptions: OptionTypes<ReserveOptions> = { forMs: required(anything), signal: aSignal, caller: anObject }
 
 /** Options of the calls that change something. */
 const changeOptions = ['signal', 'caller'] as const

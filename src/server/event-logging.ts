@@ -23,6 +23,9 @@ function levelOf(event: FleetEvent): 'debug' | 'info' | 'warn' | undefined {
     case 'Allocated':
     case 'MaintenanceAnnounced':
     case 'MaintenanceWithdrawn':
+    case 'ServerReserved':
+    case 'ReservationReleased':
+    case 'ReservationLapsed':
       return 'info'
     case 'ConditionChanged':
       return event.status ? 'warn' : 'info'

@@ -88,6 +88,7 @@ export function completeServer(ref: Ref): Server {
       ],
     },
     endedSessions: 3,
+    reservedUntil: 1_700_000_090_000,
     maintenance: { at: 1_700_003_600_000, source: 'node' },
     data: {
       labels: { map: 'dust', 'example.com/mode': '' },

@@ -93,6 +93,8 @@ describe('a client of a fleet', () => {
     expect(await client.servers.withdrawMaintenance(ref)).toEqual({ servers: 1 })
     expect(await client.servers.announceMaintenance({ node: 'memory' }, at.getTime())).toEqual({ servers: 1 })
     expect(await client.servers.withdrawMaintenance({ node: 'memory' })).toEqual({ servers: 1 })
+    await expect(client.servers.reserve(ref, { forMs: 60_000 })).rejects.toMatchObject({ code: 'in-use' })
+    expect((await client.servers.release(ref)).status).not.toHaveProperty('reservedUntil')
     await client.sessions.end(sessionID)
     expect((await fleet.servers.get(ref)).status.message).toBe(`session ${sessionID} was ended by an operator`)
     await client.servers.delete(ref)

@@ -286,6 +286,28 @@ describe('an allocation with selectors', () => {
     })
   })
 
+  it('tournament: reserved servers are kept for those who name them', async () => {
+    const s = stage()
+    const fleet = await s.open()
+    await withBuild(s, fleet, 'arena', 2, 4)
+    const ready = (await fleet.servers.list({ build: 'arena' })).filter(({ status }) => status.state === 'StandingBy')
+    const cup = await Promise.all(ready.map(({ metadata }) => fleet.servers.reserve(metadata, { forMs: 30 * 60_000 })))
+    await untilReady(s, fleet, 4)
+    const others = [
+      await fleet.allocate(ask(1, { buildID: 'arena' })),
+      await fleet.allocate(ask(2, { buildID: 'arena' })),
+    ]
+    expect(await failureOf(fleet.allocate(ask(3, { buildID: 'arena' })))).toMatchObject({ code: 'max-reached' })
+    await s.clock.advance(29 * 60_000)
+    const matches: string[] = []
+    for (const [match, { metadata }] of cup.entries()) {
+      const request = { sessionID: `cup-match-${match + 1}`, server: metadata, labels: { tournament: 'cup' } }
+      matches.push((await fleet.allocate(request)).server.name)
+    }
+    expect(matches).toEqual(ready.map(({ metadata }) => metadata.name))
+    expect(matches).not.toContain(others[0]?.server.name)
+  })
+
   it('backfill: joins the fullest match that has room, or else begins a new one', async () => {
     const s = stage()
     const fleet = await s.open()

@@ -67,6 +67,8 @@ const requests = {
   drainServer: ['POST', `${server}/drain`, { active: 'terminate', deadlineMs: 0 }],
   readLogs: ['GET', `${server}/logs?follow&tail=3`],
   explainServer: ['GET', `${server}/history`],
+  reserveServer: ['POST', `${server}/reservation`, { forMs: 60_000 }],
+  releaseServer: ['DELETE', `${server}/reservation`],
   announceServerMaintenance: ['POST', `${server}/maintenance`, maintenance],
   withdrawServerMaintenance: ['DELETE', `${server}/maintenance`],
   drainFleet: ['POST', '/api/v1/drain', {}],

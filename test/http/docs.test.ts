@@ -75,16 +75,19 @@ describe('docs/reference/http-api.md', () => {
       .replace('arena-x7k2p', name)
       .replace('nodes/laptop', 'nodes/memory')
     // The event stream does not end.
-    const sent = body?.replace(/"at": "[^"]*"/, `"at": "${new Date(Date.now() + 3_600_000).toISOString()}"`)
+    const sent = body
+      ?.replace('arena-x7k2p', name)
+      .replace(/"at": "[^"]*"/, `"at": "${new Date(Date.now() + 3_600_000).toISOString()}"`)
     const asked = url.includes('/events') ? 'HEAD' : method
     expect(await call(asked, real, { body: sent })).toMatchObject({ status: 200 })
+    if (url.endsWith('/reservation')) await fleet.servers.release(name)
     if (url.endsWith('/arena/drain')) await fleet.builds.resume('arena')
     if (method === 'PATCH') await fleet.builds.patch('arena', { standingBy: 2 })
   })
 
   it('lists every operation with its methods', async () => {
     const operations = [...section('Management').matchAll(/^\| [^|]+ \| `(\w+) (\S+)` \|/gm)]
-    expect(operations).toHaveLength(39)
+    expect(operations).toHaveLength(41)
     const methods = new Map<string, string[]>()
     for (const [, method = '', path = ''] of operations) methods.set(path, [...(methods.get(path) ?? []), method])
     const routes = managementRoutes(fleet)

@@ -38,7 +38,15 @@ export function fleetOf(call: () => Promise<never>) {
   const both = { get: call, list: call, page: call, drain: call, delete: call }
   return {
     builds: { ...both, create: call, apply: call, patch: call, update: call, resume: call },
-    servers: { ...both, update: call, announceMaintenance: call, withdrawMaintenance: call, logs: noLines },
+    servers: {
+      ...both,
+      update: call,
+      announceMaintenance: call,
+      withdrawMaintenance: call,
+      reserve: call,
+      release: call,
+      logs: noLines,
+    },
     details: { get: call, ofBuild: call },
   }
 }

@@ -247,6 +247,8 @@ const operations = [
     '/gameservers/default/nobody/maintenance',
     'withdrawMaintenance',
   ],
+  ['POST', '/gameservers/default/arena-aaaaa/reservation', '/gameservers/default/nobody/reservation', 'reserve'],
+  ['DELETE', '/gameservers/default/arena-aaaaa/reservation', '/gameservers/default/nobody/reservation', 'release'],
   ['POST', '/nodes/memory/maintenance', '/nodes/nobody/maintenance', 'announceMaintenance'],
   ['DELETE', '/nodes/memory/maintenance', '/nodes/nobody/maintenance', 'withdrawMaintenance'],
 ] as const
@@ -255,6 +257,7 @@ const hour = 3_600_000
 
 function bodyFor(method: string, path: string) {
   if (path.includes('/maintenance')) return { at: new Date(Date.now() + hour).toISOString() }
+  if (path.includes('/reservation')) return { forMs: hour }
   if (path.includes('/drain')) return { deadlineMs: 0 }
   if (path.includes('/resume')) return undefined
   if (method === 'POST' || method === 'PUT') return build()

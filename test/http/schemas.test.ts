@@ -22,7 +22,7 @@ const rows: readonly Row[] = [
     name: 'AllocationRequest',
     read: readAllocationRequest,
     onlyRules:
-      /is not allowed beside (decrement|increment)$|for the (operator|order) [\w-]+$|must have at most 16 entries|must name builds/,
+      /is not allowed beside (decrement|increment|server)$|for the (operator|order) [\w-]+$|must have at most 16 entries|must name builds/,
   },
   { name: 'GameServerBuildPatch', read: readPatch, onlyRules: /^$/ },
   {

@@ -226,9 +226,9 @@ const scaling: readonly PlantedBug[] = [
   {
     name: 'a reserved server does not count as Active',
     standsFor: 'a stale view leads to more servers than max',
-    file: 'src/engine/reconcile/scaler.ts',
-    from: 'return buckets.active.size + buckets.reserved.size',
-    to: 'return buckets.active.size',
+    file: 'src/engine/state/queries.ts',
+    from: 'return buckets.active.size + buckets.reserved.size + buckets.setAside.size',
+    to: 'return buckets.active.size + buckets.setAside.size',
   },
   {
     name: 'scaling down terminates Active servers',
@@ -584,6 +584,37 @@ const seats: readonly PlantedBug[] = [
   },
 ]
 
+const reservations: readonly PlantedBug[] = [
+  {
+    name: 'a reserved server is in the bucket of its state',
+    standsFor: 'a server that is reserved for a tournament is given to others, scaled down or replaced',
+    file: 'src/engine/state/queries.ts',
+    from: "if (isSetAside(entry)) return 'setAside'",
+    to: '',
+  },
+  {
+    name: 'a server is reserved before that is stored',
+    standsFor: 'after a failover, the reserved server is given to others',
+    file: 'src/engine/instances/reservations.ts',
+    from: "'ServerReserved')\n    await this.#save(entry)",
+    to: "'ServerReserved')\n    this.#save(entry).catch(() => {})",
+  },
+  {
+    name: 'a new leader does not watch the reservations that it has loaded',
+    standsFor: 'a server is reserved for ever',
+    file: 'src/engine/wiring.ts',
+    from: 'seats.recordChanged(entry)\n    reservations.recordChanged(entry)',
+    to: 'seats.recordChanged(entry)',
+  },
+  {
+    name: 'a reservation ends at half its time',
+    standsFor: 'a server is given to others just before it is needed',
+    file: 'src/engine/instances/reservations.ts',
+    from: 'cancel: clock.after(ms, () => this.#due(entry))',
+    to: 'cancel: clock.after(ms / 2, () => this.#due(entry))',
+  },
+]
+
 const selection: readonly PlantedBug[] = [
   {
     name: 'an atomic batch that does not wait is made in part',
@@ -626,4 +657,5 @@ export const plantedBugs: readonly PlantedBug[] = [
   ...claims,
   ...selection,
   ...seats,
+  ...reservations,
 ]

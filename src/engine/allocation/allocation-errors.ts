@@ -6,7 +6,7 @@ import { noServerCode } from '../../rules/planning/allocation.js'
 import { causeOfShortage } from '../../rules/planning/shortage.js'
 import { shown } from '../../rules/validation/problem.js'
 import type { BuildEntry, ServerEntry } from '../state/entries.js'
-import { countsOf } from '../state/queries.js'
+import { countsOf, inUse } from '../state/queries.js'
 
 /** The caller may have given the name of a build instead of its buildID. */
 export function noBuildError(builds: Iterable<BuildEntry>, buildID: string): FleetError {
@@ -21,7 +21,7 @@ export function noServerError(build: BuildEntry, waitedMs: number): FleetError {
   const { name, spec, conditions } = record
   const after = afterWaiting(waitedMs)
   const isUnhealthy = buildHealth(record) === 'Unhealthy'
-  const code = noServerCode(buckets.active.size + buckets.reserved.size, spec.max)
+  const code = noServerCode(inUse(build), spec.max)
   const cause = causeOfShortage({
     conditions,
     initializing: buckets.initializing.size,

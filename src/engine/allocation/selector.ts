@@ -12,8 +12,9 @@ import { type AllocatableBucket, DataGroups, type GroupedServers } from '../stat
 import type { BuildEntry, ServerEntry } from '../state/entries.js'
 import type { LinkedSet } from '../state/linked-set.js'
 import { type MachineLoads, machineOf } from '../state/machine-loads.js'
-import { standingByIn, startingIn } from '../state/queries.js'
+import { inUse, standingByIn, startingIn } from '../state/queries.js'
 import { noServerError } from './allocation-errors.js'
+import { namedServer, namedServerError } from './named-server.js'
 import { noSelectedBuildError, selectedBuilds } from './selected-builds.js'
 import { selectorKeys } from './selective-index.js'
 import type { Home, SelectiveCaller } from './wait-queue.js'
@@ -23,7 +24,7 @@ const all = ['ready', 'outdatedReady', 'unheard', 'outdatedUnheard'] as const
 
 /** The buckets of servers that are starting, being allocated or not well. */
 const unallocatable = [
-  ...(['pending', 'initializing', 'late', 'unready', 'reserved'] as const),
+  ...(['pending', 'initializing', 'late', 'unready', 'setAside', 'reserved'] as const),
   ...(['outdatedPending', 'outdatedInitializing', 'outdatedLate', 'outdatedUnready'] as const),
 ]
 
@@ -44,9 +45,11 @@ export class Selector {
    * The build in whose queue a caller waits whom no server fits: the first whose new servers would fit and that can get another one, or
    * else the first whose new servers would fit. If there is none, the caller waits for somebody to change a server, and is no demand.
    * `current` is where the caller waits already, which is no reason not to wait there. Throws `not-found` or `draining` if all builds are missing or draining, and `invalid` if no build has a counter or list that the
-   * request names, because nothing adds one to a server.
+   * request names, because nothing adds one to a server. A request that names a server does not wait, so it always throws.
    */
-  home({ selectors, change }: Selection, current?: Home): Home {
+  home(selection: Selection, current?: Home): Home {
+    const { selectors, change, server } = selection
+    if (server) throw namedServerError(this.#ctx.inventory, server, selection)
     let full: BuildEntry | undefined
     let first: BuildEntry | undefined
     for (const selector of selectors) {
@@ -70,6 +73,7 @@ export class Selector {
    * Looks at each group of servers with the same data once.
    */
   pick(selection: Selection, canWait: boolean): ServerEntry | undefined {
+    if (selection.server) return namedServer(this.#ctx.inventory, selection.server, selection)
     for (const buckets of canWait ? [heard] : [heard, all]) {
       for (const selector of selection.selectors) {
         const picked = this.#pickFrom(selector, selection, buckets)
@@ -182,7 +186,7 @@ export class Selector {
     const isBackingOff = backoff.until > clock.elapsed()
     if (isBackingOff && startingIn(build) <= others) return false
     // A caller who needs a home has found that those that are ready do not fit.
-    const taken = buckets.active.size + buckets.reserved.size + standingByIn(build)
+    const taken = inUse(build) + standingByIn(build)
     return taken + others < clamped(record.spec, limits.maxServersPerBuild).max
   }
 
@@ -276,6 +280,6 @@ function hasRoom({ record }: ServerEntry, change: Selection['change']): boolean 
 
 const anyServer: ServerSelector = { builds: [] }
 
-function isInUse({ buckets, record }: BuildEntry): boolean {
-  return buckets.active.size + buckets.reserved.size >= record.spec.max
+function isInUse(build: BuildEntry): boolean {
+  return inUse(build) >= build.record.spec.max
 }

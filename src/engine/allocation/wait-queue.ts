@@ -6,6 +6,7 @@ import type { Clock } from '../../contracts/clock.js'
 import { FleetError } from '../../contracts/errors.js'
 import type { BuildSpec } from '../../rules/model/resources.js'
 import type { BuildEntry, ServerEntry } from '../state/entries.js'
+import { inUse } from '../state/queries.js'
 import { type Link, LinkedSet, unlinked } from '../state/linked-set.js'
 import type { RetryGrace } from './retry-grace.js'
 import { insertByTicket, SelectiveIndex } from './selective-index.js'
@@ -184,9 +185,8 @@ export class WaitQueue {
   /** Call when a server of the build is ending: a caller whose builds were all full may be demand for this one now. */
   roomFreed(build: BuildEntry): void {
     if (this.#full === 0) return
-    const { buckets, record } = build
-    const { spec } = record
-    if (buckets.active.size + buckets.reserved.size + this.demand(build) >= spec.max) return
+    const { spec } = build.record
+    if (inUse(build) + this.demand(build) >= spec.max) return
     for (const waiter of this.#selective.naming(spec)) {
       if (waiter.home.isFull) this.#reconsider(waiter)
       if (!waiter.home.isFull && waiter.home.build === build) return

@@ -78,7 +78,9 @@ export class LateStarts {
   /** Call after the host was unresponsive: it may have missed that servers became ready. */
   restartTimers(build: BuildEntry): void {
     const since = this.#ctx.responsiveClock.now()
-    for (const entry of startingServers(build)) if (entry.start) entry.start = { ...entry.start, since }
+    for (const entry of [...startingServers(build), ...build.buckets.setAside]) {
+      if (entry.start) entry.start = { ...entry.start, since }
+    }
   }
 
   #markLate(entry: ServerEntry, limitMs: number, allowedMs: number): void {

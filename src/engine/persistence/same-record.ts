@@ -17,6 +17,7 @@ export function isSameRecord(a: Server, b: Server): boolean {
     a.endedSessions === b.endedSessions &&
     a.maintenance?.at === b.maintenance?.at &&
     a.maintenance?.source === b.maintenance?.source &&
+    a.reservedUntil === b.reservedUntil &&
     isSameData(a.data, b.data) &&
     a.ending?.reason === b.ending?.reason
   )

@@ -246,13 +246,15 @@ export class ServerWriter {
   }
 
   /**
-   * Accepts what another host or a person may change: an announcement of maintenance, unless this host has an unsaved one, the
+   * Accepts what another host or a person may change: maintenance and a reservation, unless this host has an unsaved change of it, the
    * server's data, except for what this host has changed and not saved yet, that another host has allocated or terminated this
    * idle server, and that another host has heard of the end of its session. In the last two cases throws LostServer.
    */
   #yieldTo(entry: ServerEntry, { record }: Versioned<Server>): void {
     const isUnsaved = entry.record.maintenance?.at !== entry.stored?.maintenance?.at
     const { maintenance } = isUnsaved ? entry.record : record
+    const isReservation = entry.record.reservedUntil !== entry.stored?.reservedUntil
+    const { reservedUntil: until } = isReservation ? entry.record : record
     const isEnded = record.state === 'Terminating' && isIdle(entry.record)
     const isSessionEnded = hasLaterEnd(record, entry.record)
     const isLost = isEnded || isSessionEnded || this.#isAllocatedElsewhere(entry, record)
@@ -268,7 +270,8 @@ export class ServerWriter {
     }
     const now = this.#clock.now()
     const announced = transition(entry.record, { type: 'maintenance', maintenance }, now)
-    this.#inventory.update(entry, transition(announced, { type: 'data', data }, now))
+    const reserved = transition(announced, { type: 'reservation', until }, now)
+    this.#inventory.update(entry, transition(reserved, { type: 'data', data }, now))
     if (!isLost) return
     throw lost(entry, isEnded || isSessionEnded ? 'another host has ended it' : 'another host has allocated it')
   }

@@ -10,7 +10,7 @@ import { graceSecondsOf } from '../../rules/validation/template.js'
 import { type EngineContext, serverEvent } from '../context.js'
 import { lateReason } from '../instances/late-starts.js'
 import type { Bucket, BuildEntry } from '../state/entries.js'
-import { lateServers, standingByIn } from '../state/queries.js'
+import { inUse, isCurrent, lateServers, standingByIn } from '../state/queries.js'
 
 export interface ScalerDependencies {
   /** Number of callers that are waiting for a server of the build, or that timed out and are expected to retry. */
@@ -83,7 +83,7 @@ export class Scaler {
       standingBy: standingByIn(build),
       late: buckets.late.size + buckets.outdatedLate.size,
       withoutPort: countWithoutPort(build, 'pending'),
-      active: activeOrReserved(build),
+      active: inUse(build),
       ending: unsavedTerminations(build),
       callers: this.#deps.callers(build),
       ...this.#deps.choosyCallers(build),
@@ -98,6 +98,8 @@ export class Scaler {
     })
     this.#addServers(build, create)
     this.#terminateLate(build, destroy.late, draining)
+    // A drain is the act of an operator, whose word outweighs a reservation.
+    if (draining) this.#terminate(build, ['setAside'], build.buckets.setAside.size, 'Drained', drainingMessage)
     if (destroy.pending + destroy.initializing + destroy.standingBy === 0) return partial
     const reason: EndingReason = draining ? 'Drained' : 'ScaledDown'
     const message = draining ? drainingMessage : surplusMessage
@@ -139,7 +141,7 @@ export class Scaler {
       withoutPort: countWithoutPort(build, 'pending'),
       outdatedWithoutPort: countWithoutPort(build, 'outdatedPending'),
       freedPorts: build.freedPorts,
-      active: activeOrReserved(build),
+      active: inUse(build),
       ending: unsavedTerminations(build),
       callers: callers + besideMisfits({ spec, callers, ready, ...this.#deps.choosyCallers(build) }),
       spec,
@@ -158,8 +160,9 @@ export class Scaler {
 
   /** Gives the current template to servers for which `backend.create` has not been called yet. */
   #updateUnstarted(build: BuildEntry): void {
-    for (const entry of build.buckets.outdatedPending) {
-      if (entry.createRequested) continue
+    const { outdatedPending, setAside } = build.buckets
+    for (const entry of [...outdatedPending, ...setAside]) {
+      if (entry.createRequested || entry.record.state !== 'Pending' || isCurrent(entry)) continue
       const data = mergedData(build.formerData, entry.record.data, build.initialData)
       this.#ctx.inventory.update(entry, { ...draftOf(entry.record), ...templateOf(build), data })
     }
@@ -249,11 +252,6 @@ const surplusMessage = 'its build has more idle servers than it needs'
 /** Returns the fields of a server's record that depend on the build's template. */
 function templateOf({ templateHash, record }: BuildEntry): Pick<Server, 'templateHash' | 'graceSeconds'> {
   return { templateHash, graceSeconds: graceSecondsOf(record.spec.template) }
-}
-
-/** Counts Active servers and those being allocated. The latter must be neither terminated nor counted as idle. */
-function activeOrReserved({ buckets }: BuildEntry): number {
-  return buckets.active.size + buckets.reserved.size
 }
 
 /** Counts terminating servers whose termination is not in the store yet. */

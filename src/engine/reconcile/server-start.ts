@@ -125,8 +125,8 @@ export class ServerStarter {
 }
 
 function hasBlockedServer({ buckets }: BuildEntry): boolean {
-  return [buckets.pending, buckets.outdatedPending, buckets.late, buckets.outdatedLate].some((bucket) =>
-    [...bucket].some(({ instance }) => instance?.blocked),
+  return [buckets.pending, buckets.outdatedPending, buckets.late, buckets.outdatedLate, buckets.setAside].some(
+    (bucket) => [...bucket].some(({ instance }) => instance?.blocked),
   )
 }
 

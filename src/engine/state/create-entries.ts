@@ -108,6 +108,7 @@ function newBuckets(): Record<Bucket, LinkedSet<ServerEntry>> {
     outdatedReady: set(),
     outdatedUnheard: set(),
     outdatedUnready: set(),
+    setAside: set(),
     reserved: set(),
     active: set(),
     terminating: set(),

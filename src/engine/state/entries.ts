@@ -16,7 +16,8 @@ import type { RoomIndex } from './room-index.js'
 /**
  * A server's state, with three further distinctions: whether a Pending or Initializing server is `late`, whether a StandingBy
  * server can be allocated (`ready`, `unheard` if it could be but is in `awaitingHeartbeat`, or `unready`), and whether an idle
- * server runs the build's current template (`outdated…` if it does not).
+ * server runs the build's current template (`outdated…` if it does not). Idle servers that a caller has reserved are in `setAside`,
+ * whatever their state and template; `reserved` ones are being allocated.
  */
 export type Bucket =
   | 'pending'
@@ -31,6 +32,7 @@ export type Bucket =
   | 'outdatedReady'
   | 'outdatedUnheard'
   | 'outdatedUnready'
+  | 'setAside'
   | 'reserved'
   | 'active'
   | 'terminating'

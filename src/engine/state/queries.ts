@@ -39,6 +39,7 @@ export function isEmpty(build: BuildEntry): boolean {
 /** Returns the bucket that the entry belongs in. */
 export function bucketOf(entry: ServerEntry): Bucket {
   const current = isCurrent(entry)
+  if (isSetAside(entry)) return 'setAside'
   switch (entry.record.state) {
     case 'Pending':
       if (entry.late) return current ? 'late' : 'outdatedLate'
@@ -58,22 +59,35 @@ export function bucketOf(entry: ServerEntry): Bucket {
   }
 }
 
+/** True if the server is reserved by a caller, and not just being allocated. */
+function isSetAside({ held, intent, record: { reservedUntil, state } }: ServerEntry): boolean {
+  return reservedUntil !== undefined && !intent && !held && state !== 'Active' && state !== 'Terminating'
+}
+
 /** Counts the servers of a build by the state in their records. */
 export function countsOf(build: BuildEntry): BuildCounts {
   const { buckets } = build
   let latePending = 0
   for (const { record } of lateServers(build)) if (record.state === 'Pending') latePending++
   const late = buckets.late.size + buckets.outdatedLate.size
+  const setAside = { Pending: 0, Initializing: 0, StandingBy: 0, Active: 0, Terminating: 0 }
+  for (const { record } of buckets.setAside) setAside[record.state]++
   return {
-    pending: buckets.pending.size + buckets.outdatedPending.size + latePending,
-    initializing: buckets.initializing.size + buckets.outdatedInitializing.size + late - latePending,
-    standingBy: standingByIn(build) + buckets.reserved.size,
+    pending: buckets.pending.size + buckets.outdatedPending.size + latePending + setAside.Pending,
+    initializing:
+      buckets.initializing.size + buckets.outdatedInitializing.size + late - latePending + setAside.Initializing,
+    standingBy: standingByIn(build) + buckets.reserved.size + setAside.StandingBy,
     active: buckets.active.size,
     terminating: buckets.terminating.size,
   }
 }
 
-/** Counts the StandingBy servers of a build that are not reserved. */
+/** Counts the servers that are in use: Active, being allocated, or reserved by a caller. They are neither idle nor to be terminated. */
+export function inUse({ buckets }: BuildEntry): number {
+  return buckets.active.size + buckets.reserved.size + buckets.setAside.size
+}
+
+/** Counts the StandingBy servers of a build that are neither being allocated nor reserved. */
 export function standingByIn({ buckets }: BuildEntry): number {
   const current = buckets.ready.size + buckets.unheard.size + buckets.unready.size
   return current + buckets.outdatedReady.size + buckets.outdatedUnheard.size + buckets.outdatedUnready.size

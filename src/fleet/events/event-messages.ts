@@ -27,6 +27,8 @@ const verbs: Readonly<Record<AuditedAction, string>> = {
   resumeBuild: 'resumed',
   deleteBuild: 'deleted',
   updateServer: 'updated',
+  reserveServer: 'reserved',
+  releaseServer: 'released',
   drainServer: 'drains',
   deleteServer: 'deleted',
   endSession: 'ended',

@@ -24,9 +24,9 @@ import { drainPaths } from './drains.js'
 import { eventStream, type EventStreamOptions } from './event-stream.js'
 import { fleetStatePaths, type ReportingFleet } from './fleet-state.js'
 import { listResponse } from './lists.js'
-import { maintenancePaths } from './maintenance.js'
 import { refOf } from './parameters.js'
 import { logStream } from './server-logs.js'
+import { maintenancePaths, reservationPaths } from './server-marks.js'
 import { sessionPaths } from './sessions.js'
 
 export interface ManagementOptions extends GuardOptions, CorsOptions {
@@ -140,6 +140,7 @@ export function managementGroup(fleet: ManagedFleet, options: ManagementOptions,
       },
       '/api/v1/gameservers/:namespace/:name/logs': { GET: operation('readLogs', logStream(servers, closing)) },
       ...maintenancePaths(servers, maxBytes),
+      ...reservationPaths(servers, maxBytes),
       ...(fleet.sessions && sessionPaths(fleet.sessions, maxBytes)),
       ...fleetStatePaths(fleet),
       '/api/v1/gameserverdetails/:namespace/:name': {

@@ -25,6 +25,8 @@ export const operations = {
   readLogs: 'read',
   drainServer: 'manage',
   deleteServer: 'manage',
+  reserveServer: 'manage',
+  releaseServer: 'manage',
   announceServerMaintenance: 'manage',
   withdrawServerMaintenance: 'manage',
   announceNodeMaintenance: 'manage',

@@ -5,6 +5,7 @@ import { allocation, allocationRequest, guidAllocationRequest } from '../../rule
 import { buildInput, buildPatch, gameServerBuild } from '../../rules/schemas/build.js'
 import { gameServerBuildDetail, gameServerDetail } from '../../rules/schemas/detail.js'
 import { serverDataUpdate } from '../../rules/schemas/server-data.js'
+import { reservationRequest } from '../../rules/schemas/reservation.js'
 import { maintenanceRequest, maintenanceResult } from '../../rules/schemas/maintenance.js'
 import { gameServer } from '../../rules/schemas/server.js'
 import type { Compat } from '../api/compat.js'
@@ -200,6 +201,22 @@ export function operationDocs(options: DescriptionOptions = {}): Readonly<Record
       summary: 'Terminates a server after its grace period, and replaces it.',
       status: 200,
       answer: done,
+      errors: [404],
+    },
+    reserveServer: {
+      ...{ method: 'post', path: `${server}/reservation`, tag: 'management' },
+      summary:
+        'Reserves an idle server, or renews its reservation: it is only allocated to requests that name it, and neither scaled down nor replaced.',
+      body: reservationRequest,
+      status: 200,
+      answer: gameServer,
+      errors: [400, 404, 409, 413],
+    },
+    releaseServer: {
+      ...{ method: 'delete', path: `${server}/reservation`, tag: 'management' },
+      summary: 'Ends the reservation of a server.',
+      status: 200,
+      answer: gameServer,
       errors: [404],
     },
     announceServerMaintenance: {

@@ -13,6 +13,7 @@ import {
 } from '../model/resources.js'
 import type { ServerData } from '../model/server-data.js'
 import { withMaintenance } from './maintenance.js'
+import { withReservation } from './reservation.js'
 import { withSeats } from './seats.js'
 import { withData } from './server-data.js'
 import { afterSessionEnd } from './session-end.js'
@@ -57,6 +58,8 @@ export type ServerEvent =
   | { readonly type: 'reportedUnhealthy'; readonly reports: number }
   /** Maintenance was announced for the server, or withdrawn if `maintenance` is undefined. */
   | { readonly type: 'maintenance'; readonly maintenance: Maintenance | undefined }
+  /** The server was reserved, or is not any longer if `until` is undefined. */
+  | { readonly type: 'reservation'; readonly until: number | undefined }
   /** The server's labels, annotations, counters or lists were changed. */
   | { readonly type: 'data'; readonly data: ServerData | undefined }
   /** Seats of the session were reserved, released, taken or have lapsed. */
@@ -141,6 +144,8 @@ export function transition(server: Server, event: ServerEvent, now: number): Ser
       })
     case 'maintenance':
       return withMaintenance(server, event.maintenance)
+    case 'reservation':
+      return isIdle(server) ? withReservation(server, event.until) : server
     case 'data':
       return withData(server, event.data)
     case 'seats':
@@ -158,6 +163,7 @@ function allocated(server: Server, session: Session, now: number): Server {
   next.state = 'Active'
   next.session = session
   next.reachedActiveOn = now
+  next.reservedUntil = undefined
   return next
 }
 
@@ -173,6 +179,7 @@ function foundActive(
   next.reachedInitializingOn ??= now
   next.reachedStandingByOn ??= now
   next.reachedActiveOn = now
+  next.reservedUntil = undefined
   next.endedSessions = endedSessions ?? next.endedSessions
   return next
 }
@@ -261,6 +268,7 @@ function exited(server: Server, event: Extract<ServerEvent, { type: 'exited' }>,
 function ended(server: Server, ending: Ending): Server {
   const next = draftOf(server)
   next.state = 'Terminating'
+  next.reservedUntil = undefined
   next.ending = ending
   return next
 }

@@ -2,10 +2,15 @@
 import type { ServerDataUpdate } from './server-data.js'
 
 export interface AllocationRequest {
-  /** The spec.buildID of the build to allocate from. Either this or `select`. */
+  /** The spec.buildID of the build to allocate from. Exactly one of this, `select` and `server` is set. */
   readonly buildID?: string
   /** Which servers fit, most wanted first: the first selector that any server standing by fits wins. */
   readonly select?: readonly ServerSelector[]
+  /**
+   * The server to allocate, also if it is reserved. It has to be standing by, since such a request does not wait. Not beside `order`. In
+   * the namespace `default` unless it says otherwise. Other fields are ignored, so this can be the metadata of a server.
+   */
+  readonly server?: { readonly name: string; readonly namespace?: string }
   /**
    * 1 to 128 visible characters, with spaces only between others; not `.` or `..`. The same sessionID always gets the same server
    * while that server exists, terminating or not. GUIDs are compared without regard to case, all other ids exactly.

@@ -6,6 +6,8 @@ import type { AllocationOrder } from './allocation.js'
 export type { AllocationRequest } from './allocation.js'
 import type { Counter, ServerData, ValueList } from './server-data.js'
 import type { Session } from './session.js'
+import type { Condition } from './status.js'
+export { type Condition, type ConditionType, conditionTypes } from './status.js'
 export type { SeatHold, Session } from './session.js'
 
 /** Identifies a build, server or detail. */
@@ -92,39 +94,6 @@ export interface HealthLimits {
   /** Terminates servers whose session exceeds `sessionSeconds`. Default: false. */
   readonly endLongSessions?: boolean
 }
-
-/** A situation that currently affects a build and that its operator should know about. */
-export interface Condition {
-  /**
-   * - `Crashing`: a server crashed recently, so the creation of servers backs off.
-   * - `CreateBlocked`: the backend cannot start servers now.
-   * - `Disappearing`: something keeps removing idle servers, so the creation of servers backs off.
-   * - `LateServers`: servers take longer to start than the build allows, so others are started beside them.
-   * - `LongSession`: a session has lasted longer than the build allows.
-   * - `Draining`: an operator is draining the build; servers are neither allocated nor created.
-   * - `Clamped`: standingBy was edited in the store to more than max, so max is used instead.
-   * - `Invalid`: the spec was edited in the store and is no longer valid; no servers are created.
-   */
-  readonly type: ConditionType
-  /** One machine-readable word: an error code, `NonZeroExit`, `Silent`… */
-  readonly reason: string
-  /** A sentence for people. */
-  readonly message: string
-  /** Wall time in ms. */
-  readonly since: number
-}
-
-export const conditionTypes = [
-  'Crashing',
-  'CreateBlocked',
-  'Disappearing',
-  'LateServers',
-  'LongSession',
-  'Draining',
-  'Clamped',
-  'Invalid',
-] as const
-export type ConditionType = (typeof conditionTypes)[number]
 
 export interface Build extends Ref {
   /** Distinguishes this build from a later one with the same name. */
@@ -244,6 +213,8 @@ export interface Server extends Ref {
   /** How many sessions the game has ended while its server went on. Absent: none. Never decreases. */
   readonly endedSessions?: number | undefined
   readonly maintenance?: Maintenance | undefined
+  /** Until when an idle server is reserved. Absent if it is not. */
+  readonly reservedUntil?: number | undefined
   /** Labels, annotations, counters and lists. Absent if there are none. */
   readonly data?: ServerData | undefined
   readonly ending?: Ending | undefined
@@ -276,6 +247,7 @@ export function draftOf(server: Server): ServerDraft {
     session: server.session,
     endedSessions: server.endedSessions,
     maintenance: server.maintenance,
+    reservedUntil: server.reservedUntil,
     data: server.data,
     ending: server.ending,
   }

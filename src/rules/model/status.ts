@@ -1,5 +1,38 @@
 /** Parts of a build's status: counts, health and conditions. Pure. */
-import type { Build, Condition, ConditionType } from './resources.js'
+import type { Build } from './resources.js'
+
+/** A situation that currently affects a build and that its operator should know about. */
+export interface Condition {
+  /**
+   * - `Crashing`: a server crashed recently, so the creation of servers backs off.
+   * - `CreateBlocked`: the backend cannot start servers now.
+   * - `Disappearing`: something keeps removing idle servers, so the creation of servers backs off.
+   * - `LateServers`: servers take longer to start than the build allows, so others are started beside them.
+   * - `LongSession`: a session has lasted longer than the build allows.
+   * - `Draining`: an operator is draining the build; servers are neither allocated nor created.
+   * - `Clamped`: standingBy was edited in the store to more than max, so max is used instead.
+   * - `Invalid`: the spec was edited in the store and is no longer valid; no servers are created.
+   */
+  readonly type: ConditionType
+  /** One machine-readable word: an error code, `NonZeroExit`, `Silent`… */
+  readonly reason: string
+  /** A sentence for people. */
+  readonly message: string
+  /** Wall time in ms. */
+  readonly since: number
+}
+
+export const conditionTypes = [
+  'Crashing',
+  'CreateBlocked',
+  'Disappearing',
+  'LateServers',
+  'LongSession',
+  'Draining',
+  'Clamped',
+  'Invalid',
+] as const
+export type ConditionType = (typeof conditionTypes)[number]
 
 /** Number of servers of a build in each state. */
 export interface BuildCounts {

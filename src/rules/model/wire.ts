@@ -79,6 +79,8 @@ export interface GameServer {
     readonly reachedActiveOn?: string
     /** When announced maintenance of the server or its node begins. RFC 3339. */
     readonly nextScheduledMaintenance?: string
+    /** Until when an idle server is reserved. RFC 3339. Absent if it is not. */
+    readonly reservedUntil?: string
     /** Absent if the build declares none, like the lists. */
     readonly counters?: Readonly<Record<string, Counter>>
     readonly lists?: Readonly<Record<string, ValueList>>
@@ -202,6 +204,7 @@ export function gameServer(server: Server, apiGroup: string, pendingReason?: str
       ...(server.reachedStandingByOn !== undefined && { reachedStandingByOn: rfc3339(server.reachedStandingByOn) }),
       ...(server.reachedActiveOn !== undefined && { reachedActiveOn: rfc3339(server.reachedActiveOn) }),
       ...(server.maintenance && { nextScheduledMaintenance: rfc3339(server.maintenance.at) }),
+      ...(server.reservedUntil !== undefined && { reservedUntil: rfc3339(server.reservedUntil) }),
       ...(hasAny(counters) && { counters }),
       ...(hasAny(lists) && { lists }),
       ...(message !== undefined && { message }),

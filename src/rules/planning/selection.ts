@@ -1,7 +1,7 @@
 /** Whether a server fits a request that selects servers by their data. Pure. */
 import type { AllocationOrder, AllocationRequest, LabelExpression, ServerSelector } from '../model/allocation.js'
 import { canonical } from '../model/canonical.js'
-import { type BuildSpec, draftOf, type Server } from '../model/resources.js'
+import { type BuildSpec, draftOf, type Ref, type Server } from '../model/resources.js'
 import { noData, type ServerData, type ServerDataUpdate } from '../model/server-data.js'
 import { updatedData } from '../lifecycle/server-data.js'
 
@@ -13,6 +13,8 @@ export interface Selection {
   readonly change: ServerDataUpdate | undefined
   /** Undefined: the order of the build, see `orderOf`. */
   readonly order: AllocationOrder | undefined
+  /** The only server that fits, if the request names one. The one selector then accepts it. */
+  readonly server?: Ref
 }
 
 /**
@@ -25,11 +27,12 @@ export function selectionOf(
   confirms = false,
   buildOrder?: AllocationOrder,
 ): Selection | undefined {
-  const { buildID, select, order, labels, annotations, counters, lists } = request
-  const selectors = select ?? [{ builds: [buildID ?? ''] }]
+  const { buildID, select, server, order, labels, annotations, counters, lists } = request
+  const named = server && { server: { namespace: server.namespace ?? 'default', name: server.name } }
+  const selectors = select ?? [server ? {} : { builds: [buildID ?? ''] }]
   if ((labels ?? annotations ?? counters ?? lists) === undefined) {
     const isOrdered = order ? order.by !== 'first-ready' || confirms : buildOrder && buildOrder.by !== 'first-ready'
-    return select || isOrdered ? { selectors, change: undefined, order } : undefined
+    return select || named || isOrdered ? { selectors, change: undefined, order, ...named } : undefined
   }
   const change = {
     ...(labels && { labels }),
@@ -37,7 +40,7 @@ export function selectionOf(
     ...(counters && { counters }),
     ...(lists && { lists }),
   }
-  return { selectors, change, order }
+  return { selectors, change, order, ...named }
 }
 
 /** Equal for requests that ask for the same: a second call for a session joins the first only if it does. */

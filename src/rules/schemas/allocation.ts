@@ -1,6 +1,6 @@
 /** Schemas of an allocation: the request and the response. */
 import { sizeLimits } from '../model/sizes.js'
-import { allocatedPorts, guid, initialPlayers, kib, serverRef, sessionID } from './common.js'
+import { allocatedPorts, guid, initialPlayers, kib, namespace, serverRef, sessionID } from './common.js'
 import { allocationOrder, serverSelectors } from './selection.js'
 import { serverDataUpdate } from './server-data.js'
 import type { ObjectSchema } from './schema.js'
@@ -14,15 +14,27 @@ export const allocationRequest = {
   expected: 'an allocation request object',
   description: 'A request to allocate a server to a session: one of a build, or one that fits a selector.',
   required: ['sessionID'],
-  alternatives: [['buildID'], ['select']],
+  alternatives: [['buildID'], ['select'], ['server']],
   properties: {
     buildID: {
       type: 'string',
       minLength: 1,
-      description: 'The spec.buildID of the build to allocate from. Either this or select.',
+      description: 'The spec.buildID of the build to allocate from. Exactly one of this, select and server is set.',
       examples: ['85ffe8da-c82f-4035-86c5-9d2b5f42d6f6'],
     },
     select: serverSelectors,
+    server: {
+      type: 'object',
+      unknownFields: 'ignore',
+      expected: 'an object with the name of a server',
+      description:
+        'The server to allocate, also if it is reserved. It has to be standing by, since such a request does not wait. Not beside order.',
+      required: ['name'],
+      properties: {
+        name: { type: 'string', minLength: 1, description: 'Name of the server.', examples: ['arena-k3x9q'] },
+        namespace: { ...namespace, description: 'Namespace of the server. Default: `default`.' },
+      },
+    },
     order: allocationOrder,
     sessionID: {
       ...sessionID,

@@ -53,6 +53,10 @@ export const gameServer = {
           ...time,
           description: 'When announced maintenance of the server or its node begins. RFC 3339, in UTC.',
         },
+        reservedUntil: {
+          ...time,
+          description: 'Until when the idle server is reserved. Absent if it is not. RFC 3339, in UTC.',
+        },
         counters: serverData.counters,
         lists: serverData.lists,
         message: { type: 'string', description: 'Why the server is still Pending, or why it is Terminating.' },

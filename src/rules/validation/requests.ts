@@ -175,10 +175,10 @@ function inTermsOf(run: RunSpec, { problem }: Refused): Refused {
 export function readAllocationRequest(body: unknown): Checked<AllocationRequest> {
   if (!isObject(body)) return checkAllocationRequest(body)
   // This is on the hot path of allocations: reading the fields in a loop would take 50 % longer.
-  const { buildID, select, order, sessionID, sessionCookie, initialPlayers, labels, annotations, counters, lists } =
-    body
+  const { buildID, select, server, order, sessionID, sessionCookie, initialPlayers } = body
+  const { labels, annotations, counters, lists } = body
   const changes = labels !== undefined || annotations !== undefined || counters !== undefined || lists !== undefined
-  if (select !== undefined || order !== undefined || changes) return readSelection(body)
+  if (select !== undefined || server !== undefined || order !== undefined || changes) return readSelection(body)
   const isValid =
     buildID !== undefined &&
     allocationFields.buildID(buildID) &&

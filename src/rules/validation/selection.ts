@@ -23,6 +23,7 @@ export function checkSelection(request: Partial<AllocationRequest>): Refused | u
       if (refused) return refused
     }
   }
+  if (request.server && request.order) return invalid('order', 'is not allowed beside server')
   return (request.order && checkOrder(request.order)) ?? checkCounterChanges(request)
 }
 

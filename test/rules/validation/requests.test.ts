@@ -417,7 +417,7 @@ describe('an allocation request', () => {
   it.each<[string, unknown, string, string]>([
     ['nothing', undefined, 'body', 'must be an allocation request object, but is absent'],
     ['a string', sessionID, 'body', `must be an allocation request object, but is "${sessionID}"`],
-    ['neither buildID nor select', { sessionID }, 'body', 'must have buildID, or select'],
+    ['neither buildID nor select', { sessionID }, 'body', 'must have buildID, or select, or server'],
     ['an empty buildID', { ...good, buildID: '' }, 'buildID', 'must be a non-empty string, but is ""'],
     ['a buildID of another type', { ...good, buildID: 7 }, 'buildID', 'must be a non-empty string, but is 7'],
     ['no sessionID', { buildID: 'b' }, 'sessionID', 'must be a string of 1 to 128 visible characters, but is absent'],
@@ -445,7 +445,7 @@ describe('an allocation request', () => {
       'both buildID and select',
       { ...good, select: [{ builds: ['b'] }] },
       'select',
-      'is not allowed beside buildID; set buildID, or select',
+      'is not allowed beside buildID; set buildID, or select, or server',
     ],
     ['no selector', { sessionID, select: [] }, 'select', 'must be an array of at least one selector, but is []'],
     [

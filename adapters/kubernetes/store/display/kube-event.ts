@@ -78,6 +78,9 @@ export function kubeEventOf(event: FleetEvent, objects: ObjectLookup): KubeEvent
       return { type: 'Warning', reason: 'Unhealthy', message, at, object: objects.server(event.server) }
     case 'MaintenanceAnnounced':
     case 'MaintenanceWithdrawn':
+    case 'ServerReserved':
+    case 'ReservationReleased':
+    case 'ReservationLapsed':
       return { type: 'Normal', reason: event.type, message, at, object: objects.server(event.server) }
     case 'BuildDeleted':
     case 'BuildPreparing':

@@ -96,7 +96,7 @@ export function readServer(object: KubeObject, encryption: TokenEncryption): Ser
 }
 
 const identityFields = ['uid', 'token', 'build', 'buildUid'] as const
-const times = ['reachedInitializingOn', 'reachedStandingByOn', 'reachedActiveOn'] as const
+const times = ['reachedInitializingOn', 'reachedStandingByOn', 'reachedActiveOn', 'reservedUntil'] as const
 
 export function newServerObject(
   server: Server,

@@ -33,6 +33,8 @@ export interface ServerRow extends Ref {
   readonly message?: string | undefined
   /** When announced maintenance begins, wall time in ms. */
   readonly maintenance?: number | undefined
+  /** Until when the idle server is reserved, wall time in ms. */
+  readonly reservedUntil?: number | undefined
 }
 
 export interface Crash {
@@ -105,12 +107,16 @@ function rowOf(
   build: string,
   sessions: ReadonlyMap<string, ServerSession>,
 ): ServerRow {
-  const { state, health, message, sessionID, nextScheduledMaintenance } = status
-  const maintenance = nextScheduledMaintenance === undefined ? undefined : Date.parse(nextScheduledMaintenance)
+  const { state, health, message, sessionID } = status
+  const times = { maintenance: at(status.nextScheduledMaintenance), reservedUntil: at(status.reservedUntil) }
   const { name, namespace } = metadata
   const session =
     sessions.get(keyOf(metadata)) ?? (sessionID === undefined ? undefined : { id: sessionID, players: [] })
-  return { name, namespace, build, state, health, since: sinceOf(metadata, status), session, message, maintenance }
+  return { name, namespace, build, state, health, since: sinceOf(metadata, status), session, message, ...times }
+}
+
+function at(time: string | undefined): number | undefined {
+  return time === undefined ? undefined : Date.parse(time)
 }
 
 function sinceOf({ creationTimestamp }: GameServer['metadata'], status: GameServer['status']): number {

@@ -117,6 +117,13 @@ function apply(draft: Draft, event: StreamedEvent): void {
     case 'MaintenanceWithdrawn':
       if (known) draft.set({ ...known, maintenance: undefined })
       break
+    case 'ServerReserved':
+      if (known) draft.set({ ...known, reservedUntil: event.until })
+      break
+    case 'ReservationReleased':
+    case 'ReservationLapsed':
+      if (known) draft.set({ ...known, reservedUntil: undefined })
+      break
     // They change nothing that a row shows.
     case 'Audited':
     case 'SeatsReserved':
@@ -134,7 +141,8 @@ function newRow({ name, namespace }: Ref, build: string, since: number): ServerR
 function inState(row: ServerRow, state: ServerState, since: number): ServerRow {
   if (row.state === state) return row
   // What the fleet said of the state before no longer applies.
-  return { ...row, state, since, message: undefined }
+  const reservedUntil = state === 'Active' || state === 'Terminating' ? undefined : row.reservedUntil
+  return { ...row, state, since, message: undefined, reservedUntil }
 }
 
 function logEvents(model: Model, events: readonly StreamedEvent[]): Model {

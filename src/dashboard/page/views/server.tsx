@@ -70,6 +70,7 @@ export function ServerView({ of }: { readonly of: Ref }) {
           players={row.session?.players ?? []}
           areExpected={row.session?.areExpected}
           maintenance={row.maintenance}
+          reservedUntil={row.reservedUntil}
           sessionID={row.session?.id}
           seats={row.session && seatsText(row.session)}
         />
@@ -93,9 +94,11 @@ interface PlaceProps {
   readonly areExpected: boolean | undefined
   /** Wall time in ms. */
   readonly maintenance: number | undefined
+  /** Wall time in ms. */
+  readonly reservedUntil: number | undefined
 }
 
-function Place({ server, sessionID, seats, players, areExpected, maintenance }: PlaceProps) {
+function Place({ server, sessionID, seats, players, areExpected, maintenance, reservedUntil }: PlaceProps) {
   const { publicIP = '', ports = '', nodeName = '', message } = server?.status ?? {}
   const addresses = publicIP === '' ? [] : ports.split(',').map((pair) => `${publicIP}:${pair.split(':')[1] ?? ''}`)
   return (
@@ -129,6 +132,14 @@ function Place({ server, sessionID, seats, players, areExpected, maintenance }: 
           <div>
             <dt>seats</dt>
             <dd>{seats}</dd>
+          </div>
+        )}
+        {reservedUntil === undefined ? null : (
+          <div>
+            <dt>reserved until</dt>
+            <dd>
+              <Instant at={reservedUntil} />
+            </dd>
           </div>
         )}
         {maintenance === undefined ? null : (

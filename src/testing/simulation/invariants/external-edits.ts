@@ -9,7 +9,7 @@ import type { BackendModel } from '../models/backend-model.js'
 import type { StoreModel } from '../models/store-model.js'
 import type { Host } from '../world/host.js'
 import type { World } from '../world/world.js'
-import type { FleetSnapshot } from './snapshot.js'
+import { type FleetSnapshot, reservedIn } from './snapshot.js'
 import { isInvalidSpec } from './spec-checks.js'
 
 export interface ExternalEditsDependencies {
@@ -82,7 +82,8 @@ export class ExternalEdits {
     for (const [uid, deleted] of this.#deleted) this.#checkDeleted(uid, deleted)
   }
 
-  *#differences({ builds }: FleetSnapshot): Generator<string> {
+  *#differences(snapshot: FleetSnapshot): Generator<string> {
+    const { builds } = snapshot
     const { store } = this.deps()
     const known = new Map(builds.map((build) => [keyOf(build.metadata), build]))
     const all = [...store.builds.values()].map(({ record }) => record)
@@ -92,7 +93,8 @@ export class ExternalEdits {
       else if (!isDeepStrictEqual(build.spec, record.spec)) {
         yield `build ${record.name} has ${JSON.stringify(record.spec)}, the fleet has ${JSON.stringify(build.spec)}`
       } else yield* wrongConditions(build, all)
-      if (build && hasTooMany(build)) yield `build ${record.name} has too many servers for max ${build.spec.max}`
+      if (build && hasTooMany(build, reservedIn(snapshot, record.name).length))
+        yield `build ${record.name} has too many servers for max ${build.spec.max}`
     }
     for (const [key, { metadata }] of known) if (!store.builds.has(key)) yield `build ${metadata.name} was deleted`
   }
@@ -120,7 +122,8 @@ function* wrongConditions({ metadata, spec, status }: GameServerBuild, all: read
   }
 }
 
-function hasTooMany({ spec, status }: GameServerBuild): boolean {
-  const idle = status.currentPending + status.currentInitializing + status.currentStandingBy
-  return idle > 0 && idle + status.currentActive > spec.max
+/** Reserved servers stay, like Active ones. */
+function hasTooMany({ spec, status }: GameServerBuild, reserved: number): boolean {
+  const idle = status.currentPending + status.currentInitializing + status.currentStandingBy - reserved
+  return idle > 0 && idle + reserved + status.currentActive > spec.max
 }

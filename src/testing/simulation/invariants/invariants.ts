@@ -20,6 +20,7 @@ import { Liveness } from './liveness.js'
 import { Maintenance } from './maintenance.js'
 import { Records } from './records.js'
 import { ServerDataChanges } from './server-data.js'
+import { Reservations } from './allocations/reservations.js'
 import { ReservedSeats } from './allocations/reserved-seats.js'
 import { Selections } from './allocations/selections.js'
 import { Sessions } from './allocations/sessions.js'
@@ -50,6 +51,7 @@ export class Invariants {
   readonly selections: Selections
   readonly claims: Claims
   readonly seats: ReservedSeats
+  readonly reservations: Reservations
   readonly confirmations: Confirmations
   readonly waitingCallers: WaitingCallers
   readonly unheardServers: UnheardServers
@@ -80,6 +82,7 @@ export class Invariants {
     this.selections = new Selections(world, store)
     this.claims = new Claims(world, deps)
     this.seats = new ReservedSeats(world, deps)
+    this.reservations = new Reservations(world, deps)
     this.confirmations = new Confirmations(world, () => ({
       backend: backend(),
       store: store(),
@@ -163,6 +166,7 @@ export class Invariants {
 
   eventEmitted(host: Host, event: FleetEvent): void {
     const { store, lease } = this.deps()
+    this.reservations.eventEmitted(host, event)
     if (event.type === 'ServerCreated') {
       this.#counts.serverCreated(event.build.name)
       if (host === lease.leader) this.#surplus.created(event.build.name, event.server.name)
@@ -213,6 +217,7 @@ export class Invariants {
     this.externalEdits.check(snapshot)
     this.serverData.check(snapshot)
     this.claims.check(snapshot)
+    this.reservations.check(snapshot)
   }
 
   #wasStarted(server: Ref): boolean {

@@ -8,7 +8,7 @@ import type { GameServer, GameServerBuild } from '../../../rules/model/wire.js'
 import type { StoreModel } from '../models/store-model.js'
 import type { World } from '../world/world.js'
 import type { WaitingCallers } from './allocations/waiting-callers.js'
-import { buildNameOf, hasDuplicateBuildID, isDraining, isInvalid, type FleetSnapshot } from './snapshot.js'
+import { buildNameOf, hasDuplicateBuildID, isDraining, isInvalid, isReserved, type FleetSnapshot } from './snapshot.js'
 
 /** For reconciles and expected retries. */
 const toleranceMs = 10_000
@@ -82,15 +82,18 @@ export class LateStarts {
     if (hasDuplicateBuildID(build, snapshot.builds) || isInvalid(build) || isDraining(build)) return
     const { waitingCallers } = this.deps()
     const servers = [...snapshot.servers.values()].filter((server) => buildNameOf(server) === metadata.name)
-    const late = servers.filter((server) => isStarting(server) && this.#late.has(server.metadata.name)).length
+    const late = servers.filter(
+      (server) => isStarting(server) && !isReserved(server) && this.#late.has(server.metadata.name),
+    ).length
     const callers = waitingCallers.waitingCount(snapshot.host, spec.buildID)
     const expected = waitingCallers.expectedCount(snapshot.host, spec.buildID)
     if (late > spec.standingBy + callers + expected + waitingCallers.selectiveCount(snapshot.host)) {
       report(`build ${metadata.name} has more late servers than it wants`, toleranceMs)
     }
     if (status.health === 'Unhealthy') return
-    const idle = status.currentPending + status.currentInitializing + status.currentStandingBy - late
-    if (late > 0 && idle < Math.min(spec.standingBy, spec.max - status.currentActive - late)) {
+    const reserved = servers.filter(isReserved).length
+    const idle = status.currentPending + status.currentInitializing + status.currentStandingBy - late - reserved
+    if (late > 0 && idle < Math.min(spec.standingBy, spec.max - status.currentActive - late - reserved)) {
       report(`build ${metadata.name} has late servers and starts no others beside them`, backoffMs)
     }
     if (this.#creating.get(metadata.name)) return

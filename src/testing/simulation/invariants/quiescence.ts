@@ -10,7 +10,15 @@ import { rolloutBatch } from '../../../rules/planning/rollout.js'
 import type { SimulationContext } from '../context.js'
 import { type BackendModel, createRefusals, type ModelInstance } from '../models/backend-model.js'
 import { Violation } from '../world/world.js'
-import { buildNameOf, isDraining, isInvalid, takeSnapshot, type FleetSnapshot } from './snapshot.js'
+import {
+  buildNameOf,
+  isDraining,
+  isInvalid,
+  isReserved,
+  reservedIn,
+  takeSnapshot,
+  type FleetSnapshot,
+} from './snapshot.js'
 import { runsSpec } from './spec-checks.js'
 
 /** Throws a Violation if the invariant fails. `passTime` advances the run by some minutes, during which no calls may be made. */
@@ -18,18 +26,21 @@ export async function checkQuiescence(context: SimulationContext, passTime: () =
   const { leader } = context.lease
   const snapshot = leader?.fleet && (await takeSnapshot(leader, leader.fleet))
   if (!snapshot) throw new Violation('there is no leader although there are no faults')
-  for (const build of snapshot.builds) checkBuild(build, context)
+  for (const build of snapshot.builds) checkBuild(build, snapshot, context)
   for (const server of snapshot.servers.values()) checkServer(server, context)
   await checkPlayers(snapshot, context)
   checkNothingLeft(snapshot, context)
   context.invariants.seats.checkSettled(snapshot.host)
   // The fleet is not idle yet if a server is waiting for a port, if a session has yet to reach its limit, or if a clock that was set back
-  // has prolonged the hold of a seat.
+  // has prolonged the hold of a seat or a reservation.
   const { backend, store, world } = context
   const holdsSeats = ({ metadata }: GameServer) =>
     store.servers.get(keyOf(metadata))?.record.session?.holds !== undefined
   const isBusy = (server: GameServer) =>
-    waitsForPort(server, backend) || hasLimitAhead(server, snapshot, world.skewMs) || holdsSeats(server)
+    waitsForPort(server, backend) ||
+    hasLimitAhead(server, snapshot, world.skewMs) ||
+    holdsSeats(server) ||
+    isReserved(server)
   if ([...snapshot.servers.values()].some(isBusy)) return
   const before = callCounts(context)
   await passTime()
@@ -43,10 +54,17 @@ function callCounts({ store, backend }: SimulationContext): string {
   return `${calls}${store.changes} writes, ${backend.calls} creates and deletes`
 }
 
-function checkBuild(build: GameServerBuild, { backend, store, invariants }: SimulationContext): void {
+function checkBuild(
+  build: GameServerBuild,
+  snapshot: FleetSnapshot,
+  { backend, store, invariants }: SimulationContext,
+): void {
   const { spec, status, metadata } = build
-  const wanted = isDraining(build) ? 0 : Math.max(0, Math.min(spec.standingBy, spec.max - status.currentActive))
-  const idle = status.currentPending + status.currentInitializing + status.currentStandingBy
+  const reserved = reservedIn(snapshot, metadata.name)
+  const used = status.currentActive + reserved.length
+  const wanted = isDraining(build) ? 0 : Math.max(0, Math.min(spec.standingBy, spec.max - used))
+  const idle = status.currentPending + status.currentInitializing + status.currentStandingBy - reserved.length
+  const standingBy = status.currentStandingBy - reserved.filter((one) => one.status.state === 'StandingBy').length
   // An Unhealthy or invalid build creates no servers but keeps the existing ones.
   const isStopped = status.health === 'Unhealthy' || isInvalid(build)
   // If it was stopped during a rolling update, it may also have replacement servers.
@@ -54,10 +72,10 @@ function checkBuild(build: GameServerBuild, { backend, store, invariants }: Simu
   const enough = isStopped ? idle <= atMost : idle === wanted
   // A build that lacks free ports cannot reach its target.
   const lacksPort = lacksPorts(status.conditions) || !backend.hasUsablePort
-  if (!lacksPort && (!enough || (!isStopped && status.currentStandingBy !== wanted))) {
-    const { standingBy, max } = spec
+  if (!lacksPort && (!enough || (!isStopped && standingBy !== wanted))) {
+    const { max } = spec
     throw new Violation(
-      `build ${metadata.name} did not settle: ${JSON.stringify({ spec: { standingBy, max }, status })}`,
+      `build ${metadata.name} did not settle: ${JSON.stringify({ spec: { standingBy: spec.standingBy, max }, status })}`,
     )
   }
   const record = store.builds.get(keyOf(metadata))?.record
@@ -94,7 +112,13 @@ function checkServer(server: GameServer, { store, backend }: SimulationContext):
   // A build that cannot create servers keeps its existing ones, even if they are outdated.
   const lacksPort = !backend.hasUsablePort || lacksPorts(build?.conditions)
   const mayBeReplaced = build !== undefined && buildHealth(build) === 'Healthy' && !isInvalidBuild && !lacksPort
-  if (state === 'StandingBy' && instance && mayBeReplaced && !runsSpec(instance.spec, build.spec)) {
+  if (
+    state === 'StandingBy' &&
+    instance &&
+    mayBeReplaced &&
+    !isReserved(server) &&
+    !runsSpec(instance.spec, build.spec)
+  ) {
     throw new Violation(`${name} is standing by but does not run the spec of its build`)
   }
   const game = instance?.game

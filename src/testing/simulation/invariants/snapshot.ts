@@ -30,9 +30,23 @@ export function hasDuplicateBuildID({ spec }: GameServerBuild, builds: readonly 
   return builds.filter((other) => other.spec.buildID === spec.buildID).length > 1
 }
 
-/** True if the server can be allocated, as far as its own state goes. */
+/** The servers of a build that are reserved, which count like Active ones. */
+export function reservedIn({ servers }: FleetSnapshot, build: string): readonly GameServer[] {
+  return [...servers.values()].filter((server) => buildNameOf(server) === build && isReserved(server))
+}
+
+export function isReserved({ status }: GameServer): boolean {
+  return status.reservedUntil !== undefined
+}
+
+/** True if the server can be allocated to any request, as far as its own state goes. */
 export function isReady({ status }: GameServer): boolean {
-  return status.state === 'StandingBy' && status.health !== 'Unhealthy' && status.publicIP !== ''
+  return (
+    status.reservedUntil === undefined &&
+    status.state === 'StandingBy' &&
+    status.health !== 'Unhealthy' &&
+    status.publicIP !== ''
+  )
 }
 
 export function isDraining({ status }: GameServerBuild): boolean {

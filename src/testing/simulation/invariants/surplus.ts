@@ -12,7 +12,7 @@ import { templateHash } from '../../../rules/planning/template-hash.js'
 import type { StoreModel } from '../models/store-model.js'
 import type { World } from '../world/world.js'
 import { CrashedTemplates } from './crashed-templates.js'
-import { buildNameOf, hasDuplicateBuildID, type FleetSnapshot } from './snapshot.js'
+import { buildNameOf, hasDuplicateBuildID, isReserved, reservedIn, type FleetSnapshot } from './snapshot.js'
 import type { WaitingCallers } from './allocations/waiting-callers.js'
 
 /** What happened to a build since the last check. */
@@ -109,14 +109,14 @@ export class Surplus {
       if (buildNameOf(server) !== name) continue
       const key = keyOf(server.metadata)
       if (server.status.state === 'Terminating' && store.allocations.isBusy(snapshot.host, key)) lostAllocations++
-      if (!isIdle(server)) continue
+      if (!isIdle(server) || (isReserved(server) && !reserved.has(key))) continue
       if (store.allocations.wasJustReleased(key)) released++
       if (reserved.has(key)) reservedServers.push(server)
       else if (!created.has(server.metadata.name)) idle.push(server)
     }
     // For each server released in this step, a server that is reserved now may have been idle when the surplus was computed.
     idle.push(...reservedServers.splice(0, released))
-    const active = status.currentActive + reservedServers.length
+    const active = status.currentActive + reservedServers.length + reservedIn(snapshot, name).length
     // A caller whose server is terminated during the allocation rejoins the queue only after the record is written.
     const callers =
       waitingCallers.waitingCount(snapshot.host, spec.buildID) +

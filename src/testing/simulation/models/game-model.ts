@@ -275,6 +275,11 @@ export class GameModel {
     this.#heartbeat()
   }
 
+  /** True if the game has ended this session, whether the fleet knows that or not. */
+  hasEndedSession(sessionID: string): boolean {
+    return this.#ended?.sessionID === sessionID
+  }
+
   /** True if the answer has the session that the game ended last, because the fleet does not know that yet. */
   #hasEnded({ endedSessions = 0, operation, sessionConfig }: HeartbeatAnswer): boolean {
     if (operation === 'Terminate' || !this.#ended) return false

@@ -149,6 +149,7 @@ const wholeServer: Required<Omit<Server, 'tokenLost'>> & { readonly session: Req
   ports: [{ container: 7777, public: 10_003 }],
   ...{ reachedInitializingOn: 1_700_000_001_000, reachedStandingByOn: 1_700_000_002_000 },
   reachedActiveOn: 1_700_000_003_000,
+  reservedUntil: 1_700_000_090_000,
   endedSessions: 2,
   session: {
     ...{ id: 'a9b1c2d3-0000-4000-8000-000000000001', cookie: 'mode=duel', initialPlayers: ['amie'] },

@@ -106,12 +106,12 @@ export class Claims {
   }
 
   /**
-   * True if its game plays the session, sends heartbeats and has never reported a player. A game that has ended its session waits for that to be
+   * True if its game sends heartbeats and has never reported a player. A game that has ended its session waits for that to be
    * stored. In the store, a player may be of an earlier session.
    */
   #mustLapse(key: string, { status }: GameServer): boolean {
     const game = this.deps().backend.instances.get(key)?.game
-    if (!game?.running || game.state !== 'Active' || status.sessionID === undefined) return false
+    if (!game?.running || status.sessionID === undefined || game.hasEndedSession(status.sessionID)) return false
     const isSteady = !['stalls', 'backs-off', 'silent'].includes(game.behavior)
     return isSteady && game.players.length === 0 && !game.hadPlayers && !this.deps().store.details.has(key)
   }

@@ -54,6 +54,11 @@ export class Selections {
     else this.#buildIDs.set(keyOf(build), new Set([build.spec.buildID]))
   }
 
+  /** Call before a request names its server, which need not be the first that is ready. */
+  named(sessionID: string): void {
+    this.#requests.set(sessionID, { sessionID })
+  }
+
   isSelective(sessionID: string): boolean {
     return this.#requests.has(sessionID)
   }

@@ -1,13 +1,15 @@
-/** The operations that announce and withdraw maintenance of a server or a node. */
+/** The operations that mark servers for a time: reservations, and maintenance of a server or a node. */
 import { FleetError } from '../../contracts/errors.js'
 import type { MaintenanceTarget, Servers } from '../../contracts/fleet.js'
 import { maintenanceRequest } from '../../rules/schemas/maintenance.js'
+import { readReservation } from '../../rules/validation/reservation.js'
 import { compile, type Validator } from '../../rules/validation/validator.js'
 import { callerOf } from '../access/caller.js'
 import type { Exchange } from '../core/exchange.js'
 import { operation, type RouteGroup } from '../core/handler-table.js'
 import { json } from '../core/http-response.js'
 import { readJson } from '../core/read-json.js'
+import { refOf } from './parameters.js'
 
 type MaintainedServers = Pick<Servers, 'announceMaintenance' | 'withdrawMaintenance'>
 
@@ -33,6 +35,25 @@ export function maintenancePaths(servers: MaintainedServers, maxBodyBytes: numbe
     '/api/v1/nodes/:node/maintenance': {
       POST: operation('announceNodeMaintenance', announce(nodeOf)),
       DELETE: operation('withdrawNodeMaintenance', withdraw(nodeOf)),
+    },
+  }
+}
+
+export function reservationPaths(
+  servers: Pick<Servers, 'release' | 'reserve'>,
+  maxBodyBytes: number,
+): RouteGroup['paths'] {
+  return {
+    '/api/v1/gameservers/:namespace/:name/reservation': {
+      POST: operation('reserveServer', async (exchange) => {
+        const request = readReservation(await readJson(exchange, maxBodyBytes))
+        if (!request.ok) throw new FleetError('invalid', `${request.problem.field} ${request.problem.message}`)
+        const options = { forMs: request.value.forMs, caller: callerOf(exchange) }
+        return json(200, await servers.reserve(refOf(exchange), options))
+      }),
+      DELETE: operation('releaseServer', async (exchange) =>
+        json(200, await servers.release(refOf(exchange), { caller: callerOf(exchange) })),
+      ),
     },
   }
 }
