@@ -202,6 +202,7 @@ function changes<T>(
   after: Readonly<Record<string, T>>,
   shownValue: (value: T) => string,
 ): readonly DataChange[] {
+  if (before === after) return []
   const keys = new Set([...Object.keys(before), ...Object.keys(after)])
   return [...keys]
     .filter((key) => !isEqual(own(before, key), own(after, key)))
@@ -218,7 +219,7 @@ function own<T>(entries: Readonly<Record<string, T>>, key: string): T | undefine
 }
 
 function isEqual(a: unknown, b: unknown): boolean {
-  return a === b || canonical(a) === canonical(b)
+  return a === b || (typeof a === 'object' && typeof b === 'object' && canonical(a) === canonical(b))
 }
 
 /** Returns the server with these data, or the same object if it has them. */

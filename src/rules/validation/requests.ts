@@ -217,5 +217,10 @@ function copyOfRequest(request: AllocationRequest): AllocationRequest {
 function plainCopy(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(plainCopy)
   if (!isObject(value)) return value
-  return Object.fromEntries(Object.entries(value).map(([name, part]) => [name, plainCopy(part)]))
+  const copy = { ...value }
+  for (const name of Object.keys(copy)) {
+    const part = copy[name]
+    if (typeof part === 'object') copy[name] = plainCopy(part)
+  }
+  return copy
 }

@@ -14,7 +14,9 @@ export function checkSelection(request: Partial<AllocationRequest>): Refused | u
       return invalid(field, 'must name builds: set builds, or buildLabels to at least one label')
     }
     for (const part of ['buildLabels', 'matchLabels', 'counters', 'lists'] as const) {
-      const size = Object.keys(selector[part] ?? {}).length
+      const conditions = selector[part]
+      if (!conditions) continue
+      const size = Object.keys(conditions).length
       const max = sizeLimits.selectorConditions
       if (size > max) return invalid(`${field}.${part}`, `must have at most ${max} entries, but has ${size}`)
     }

@@ -141,11 +141,11 @@ function mapCheck(schema: MapSchema): Check {
   const checkKey = keys === undefined ? () => undefined : checkOf(keys)
   return (value) => {
     if (!isObject(value)) return mismatch(schema, value)
-    for (const [name, entry] of Object.entries(value)) {
+    for (const name of Object.keys(value)) {
       if (checkKey(name)) {
         return { field: '', message: `must have keys of ${keys?.expected ?? 'another form'}, but has ${shown(name)}` }
       }
-      const problem = check(entry)
+      const problem = check(value[name])
       if (problem) return prefixed(`.${shownName(name)}`, problem)
     }
     return maxTotalBytes === undefined ? undefined : checkTotal(value, maxTotalBytes)
@@ -192,19 +192,23 @@ function missingIn(value: Readonly<Record<string, unknown>>, schema: ObjectSchem
     if (missing !== undefined)
       return { field: `.${name}`, message: `has no effect without ${missing}, which is absent` }
   }
-  const names = Object.keys(properties)
-  if (minProperties === undefined || names.some((name) => value[name] !== undefined)) return undefined
-  return { field: '', message: `must set at least one of ${names.join(', ')}` }
+  if (minProperties === undefined) return undefined
+  for (const name in properties) if (value[name] !== undefined) return undefined
+  return { field: '', message: `must set at least one of ${Object.keys(properties).join(', ')}` }
 }
 
 /** Reports that fields of two groups are set. */
-function conflictIn(
-  value: Readonly<Record<string, unknown>>,
-  { alternatives = [] }: ObjectSchema,
-): Problem | undefined {
-  const [chosen, other] = alternatives.map((group) => group.find((name) => value[name] !== undefined)).filter(isString)
-  if (chosen === undefined || other === undefined) return undefined
-  return { field: `.${other}`, message: `is not allowed beside ${chosen}; set ${eitherOf(alternatives)}` }
+function conflictIn(value: Readonly<Record<string, unknown>>, { alternatives }: ObjectSchema): Problem | undefined {
+  if (alternatives === undefined) return undefined
+  let chosen: string | undefined
+  for (const group of alternatives) {
+    const name = group.find((each) => value[each] !== undefined)
+    if (name !== undefined && chosen !== undefined) {
+      return { field: `.${name}`, message: `is not allowed beside ${chosen}; set ${eitherOf(alternatives)}` }
+    }
+    chosen ??= name
+  }
+  return undefined
 }
 
 /** Reports that no group is set, or that one is set in part. */
@@ -221,10 +225,6 @@ function alternativeIn(value: Readonly<Record<string, unknown>>, schema: ObjectS
 
 function eitherOf(alternatives: readonly (readonly string[])[]): string {
   return alternatives.map((group) => group.join(' and ')).join(', or ')
-}
-
-function isString(value: unknown): value is string {
-  return typeof value === 'string'
 }
 
 function prefixed(prefix: string, { field, message }: Problem): Problem {
