@@ -8,9 +8,10 @@ import { afterAll, beforeAll, expect, it, vi } from 'vitest'
 import { parseAllDocuments } from 'yaml'
 import { blocks, fileOf } from '../../package/pages.js'
 import { root } from '../../package/sources.js'
-import { clusterApi, kubectl, makeNamespace, namespaceName, removeNamespace } from './support/cluster.js'
+import { clusterApi, execOnCall, kubectl, makeNamespace, namespaceName, removeNamespace } from './support/cluster.js'
 import { describeOnCluster } from './support/describe-on-cluster.js'
 import { makeExampleImages } from './support/example-images.js'
+import { ServiceStream } from './support/service-stream.js'
 import { sayTcp, sayUdp } from './support/support.js'
 
 const waitOptions = { timeout: 180_000, interval: 500 }
@@ -25,7 +26,7 @@ describeOnCluster('examples/kubernetes', () => {
   beforeAll(async () => {
     await makeExampleImages()
     games = await makeNamespace(api)
-    // Unchanged except for names that must be unique on the cluster.
+    // Unchanged except for names that must be unique on the cluster, a third host, and a way to kill one.
     const text = (await readFile(at('examples/kubernetes/gamekeeper.yaml'), 'utf8'))
       .replaceAll(/namespace: gamekeeper$/gm, `namespace: ${host}`)
       .replaceAll(/^( {2}name: )gamekeeper$(?=\n---\napiVersion: v1\nkind: ServiceAccount)/gm, `$1${host}`)
@@ -33,6 +34,9 @@ describeOnCluster('examples/kubernetes', () => {
       .replaceAll('namespace: default', `namespace: ${games}`)
       .replaceAll('value: default }', `value: ${games} }`)
       .replaceAll('value: 10000-12000', 'value: 25800-25899')
+      .replace('replicas: 2', 'replicas: 3')
+      // The first process of a container cannot be killed from inside.
+      .replace('serviceAccountName: gamekeeper', 'shareProcessNamespace: true\n      serviceAccountName: gamekeeper')
     folder = await mkdtemp(join(tmpdir(), 'gamekeeper-example-'))
     for (const file of ['kustomization.yaml', 'crds.yaml']) {
       await cp(at(`examples/kubernetes/${file}`), join(folder, file))
@@ -53,6 +57,22 @@ describeOnCluster('examples/kubernetes', () => {
     await rm(folder, { recursive: true })
   })
 
+  const hosts = async (...labels: readonly string[]) => {
+    const selector = ['app=gamekeeper', ...labels].join(',')
+    const names = await kubectl('get', 'pods', '-n', host, '-l', selector, '-o', 'jsonpath={.items[*].metadata.name}')
+    return names.split(' ')
+  }
+  const leader = () =>
+    vi.waitFor(async () => {
+      const leaders = await hosts('mps.gamekeeper.com/leader=true')
+      expect(leaders).toHaveLength(1)
+      return String(leaders[0])
+    }, waitOptions)
+  const restart = async (pod: string) => {
+    await kubectl('delete', 'pod', '-n', host, pod)
+    await kubectl('rollout', 'status', '-n', host, 'deployment/gamekeeper', '--timeout=120s')
+  }
+
   it('is a base for the overlay on the page', async () => {
     const overlay = join(folder, 'overlay')
     await mkdir(overlay)
@@ -71,7 +91,7 @@ describeOnCluster('examples/kubernetes', () => {
   })
 
   it(
-    'starts with one command, and allocates a server that is reachable over TCP and UDP',
+    'starts with one command, and allocates reachable servers through its Service while hosts are restarted and killed',
     { timeout: 300_000 },
     async () => {
       await kubectl('apply', '-k', folder)
@@ -126,24 +146,50 @@ describeOnCluster('examples/kubernetes', () => {
         expect(pod.metadata.ownerReferences).toMatchObject([{ kind: 'GameServer', name: active?.metadata.name }])
       }, waitOptions)
 
-      // Both hosts are ready; the Services select the leader. The other host takes over from it.
+      // Any host answers. One leads, and another takes over from it.
       await kubectl('rollout', 'status', '-n', host, 'deployment/gamekeeper', '--timeout=120s')
-      const leaders = async () => {
-        const label = 'mps.gamekeeper.com/leader=true'
-        return (await kubectl('get', 'pods', '-n', host, '-l', label, '-o', 'name')).trim().split('\n')
+      const stream = new ServiceStream(service, buildID, 3)
+      try {
+        const served = (count: number) =>
+          vi.waitFor(() => expect(stream.answered).toBeGreaterThanOrEqual(count), waitOptions)
+        await served(100)
+        const before = await leader()
+        await restart(before)
+        expect(await leader()).not.toBe(before)
+
+        const killed = await leader()
+        // Started before, so that the kill follows the allocation within milliseconds.
+        const kill = await execOnCall(host, killed, 'kill -9 $(pidof node)')
+        stream.mayBreak = true
+        const { sessionID: last, ...game } = await stream.newSession()
+        await kill()
+        // The session that was allocated last reaches its game as soon as another host leads.
+        const inTime = { timeout: 10_000, interval: 100 }
+        await vi.waitFor(async () => expect(await sayTcp(game.host, game.port, 'hello bob')).toContain(last), inTime)
+        const state = 'jsonpath={.status.containerStatuses[0].restartCount} {.status.containerStatuses[0].ready}'
+        await vi.waitFor(
+          async () => expect(await kubectl('get', 'pod', '-n', host, killed, '-o', state)).toBe('1 true'),
+          waitOptions,
+        )
+        stream.mayBreak = false
+
+        const now = await leader()
+        await restart((await hosts()).find((pod) => pod !== now) ?? '')
+        await served(2_000)
+      } finally {
+        await stream.stop()
       }
-      const before = await leaders()
-      expect(before).toHaveLength(1)
-      await kubectl('delete', '-n', host, before[0] ?? '', '--wait=false')
-      await vi.waitFor(async () => {
-        const now = await leaders()
-        expect([now.length, now[0] === before[0]]).toEqual([1, false])
-        expect(await allocate()).toEqual(allocation)
-      }, waitOptions)
-      await kubectl('rollout', 'status', '-n', host, 'deployment/gamekeeper', '--timeout=120s')
+      expect(stream.refused).toEqual([])
+      expect([...stream.answers.values()].map((answers) => answers.size)).toEqual([1, 1, 1, 1])
+      // No match has ended, and none has two servers.
+      const sessions = 'jsonpath={.items[*].status.sessionID}'
+      expect((await kubectl('get', 'gs', '-n', games, '-o', sessions)).split(' ').toSorted()).toEqual(
+        [sessionID, ...stream.answers.keys()].toSorted(),
+      )
+      expect(await allocate()).toEqual(allocation)
       await kubectl('scale', 'gsb', '-n', games, 'arena', '--replicas', '1')
       await vi.waitFor(async () => {
-        expect(await kubectl('get', 'gsb', '-n', games, '--no-headers')).toMatch(/^arena +1\/1 +1 +0 +Healthy/)
+        expect(await kubectl('get', 'gsb', '-n', games, '--no-headers')).toMatch(/^arena +1\/1 +5 +0 +Healthy/)
       }, waitOptions)
       await kubectl('delete', 'gsb', '-n', games, 'arena', '--wait=false')
       await vi.waitFor(async () => {

@@ -1,6 +1,7 @@
 /** The Kubernetes cluster for tests, always the one that KUBECONFIG names. */
-import { execFile } from 'node:child_process'
+import { execFile, spawn } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
+import { once } from 'node:events'
 import { promisify } from 'node:util'
 import { systemClock } from '../../../../src/contracts/clock.js'
 import { KubernetesApi } from '../../../../adapters/kubernetes/client/api.js'
@@ -25,6 +26,18 @@ export async function kubectlWith(input: string, ...args: readonly string[]): Pr
   const running = run('kubectl', args, { maxBuffer: 64 * 1024 * 1024 })
   running.child.stdin?.end(input)
   return (await running).stdout
+}
+
+/** Opens a shell in a pod. Resolves with a function that has it run the command at once, and resolves when the shell has ended. */
+export async function execOnCall(namespace: string, pod: string, command: string): Promise<() => Promise<void>> {
+  const shell = ['exec', '-i', '-n', namespace, pod, '--', 'sh', '-c', `echo ready; read go; ${command}`]
+  const running = spawn('kubectl', shell, { stdio: ['pipe', 'pipe', 'inherit'] })
+  const ended = once(running, 'exit')
+  await once(running.stdout, 'data')
+  return async () => {
+    running.stdin.end('go\n')
+    await ended
+  }
 }
 
 /** A unique name. */
