@@ -50,6 +50,8 @@ export class KubernetesBackend implements Backend {
   #store: KubernetesStore | undefined
   #isElecting = false
   #isFollowing = false
+  /** Whether pods are being listed since this host was elected, and no listener has used that list. */
+  #isListing = false
 
   constructor(options: ResolvedKubernetesOptions) {
     const { apiGroup, clock, logger, namespaces, requestsPerSecond, connections, callTimeoutMs } = options
@@ -76,7 +78,8 @@ export class KubernetesBackend implements Backend {
       obstacle: () => this.#store?.obstacle,
     })
     this.defaultElector = Object.freeze({
-      run: (listener: ElectionListener, candidacy?: Candidacy) => this.#elect(() => elector.run(listener, candidacy)),
+      run: (listener: ElectionListener, candidacy?: Candidacy) =>
+        this.#elect(() => elector.run(this.#listing(listener), candidacy)),
       follow: (changed: (address: string | undefined) => void) => this.#follow(() => elector.follow(changed)),
     })
   }
@@ -111,8 +114,9 @@ export class KubernetesBackend implements Backend {
 
   watch(listener: BackendListener): () => void {
     // For a new listener, an instance missing from the next list no longer exists, so that list must not come from a stale
-    // cache.
-    if (!this.#lifecycle.isClosed) this.#instances.pods.invalidate()
+    // cache. Since this host was elected, no other could change anything.
+    if (!this.#lifecycle.isClosed && !this.#isListing) this.#instances.pods.invalidate()
+    this.#isListing = false
     const unwatch = this.#lifecycle.watch(listener)
     this.#instances.reportCordonedNodes(listener)
     return unwatch
@@ -201,6 +205,22 @@ export class KubernetesBackend implements Backend {
       await resign()
       this.#isElecting = false
       this.#closeApi()
+    }
+  }
+
+  /** A new leader lists the pods while it reads the records. */
+  #listing(listener: ElectionListener): ElectionListener {
+    return {
+      elected: () => {
+        this.#isListing = true
+        this.#instances.pods.refresh()
+        listener.elected()
+      },
+      lost: (leader) => {
+        this.#isListing = false
+        listener.lost(leader)
+      },
+      blocked: (cause) => listener.blocked?.(cause),
     }
   }
 

@@ -270,8 +270,8 @@ export class PodInstances {
   }
 }
 
-/** The next leader writes the labels that are not written within this time. It cannot lead before this host has closed. */
-const labelsTimeoutMs = 200
+/** The next leader writes the labels that are not written within this time. It cannot lead, and nobody allocate, before this host has closed. */
+const labelsTimeoutMs = 50
 
 /** Creations that finish within this time leave nothing for the next leader to clean up. */
 export const closeTimeoutMs = 2_000

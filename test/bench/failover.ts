@@ -1,15 +1,16 @@
 /**
  * Benchmarks fail-over: three hosts on one cluster, the leader of which is killed, and the next of which shuts down, while callers
- * allocate 20 times a second and try every host until one answers. With a pod on a hollow node for each server. Skipped if there is no
- * cluster or the hollow nodes have too little capacity.
+ * allocate 20 times a second and try every host until one answers. As installed by the chart, hosts forward calls to the leader, and hold
+ * them while there is none. With a pod on a hollow node for each server. Skipped if there is no cluster or the hollow nodes have too
+ * little capacity.
  */
 import { randomUUID } from 'node:crypto'
 import { setTimeout as pause } from 'node:timers/promises'
-import { serve } from 'gamekeeper/http'
 import type { KubernetesApi } from '../../adapters/kubernetes/client/api.js'
 import { pathOf, pods } from '../../adapters/kubernetes/client/kube-objects.js'
 import { makeNamespace, removeNamespace } from '../adapters/kubernetes/support/cluster.js'
-import { HollowGames, hollowBuild, removePods, standingBy } from '../adapters/kubernetes/support/scale-fleet.js'
+import { type ForwardingHostOptions, open } from '../adapters/kubernetes/support/forwarding-host.js'
+import { hollowBuild, removePods } from '../adapters/kubernetes/support/scale-fleet.js'
 import { listServers, whenSaved } from './bare-writes.js'
 import { onCluster } from './kubernetes.js'
 import { hasCapacity } from './kubernetes-start.js'
@@ -21,49 +22,14 @@ const intervalMs = 50
 /** How long callers allocate before and after each change of leader. */
 const steadyMs = 1_500
 const giveUpMs = 30_000
-const hourMs = 3_600_000
-
-interface OpenOptions {
-  readonly namespace: string
-  readonly servers: number
-  readonly leaseMs: number
-}
-
-export async function open({ namespace, servers, leaseMs }: OpenOptions) {
-  const games = new HollowGames()
-  // The next leader does not know the games that the last one sent heartbeats for.
-  const limits = { silenceMs: hourMs, firstHeartbeatMs: hourMs }
-  const place = {
-    namespaces: [namespace],
-    systemNamespace: namespace,
-    portRange: '22000-25000',
-    leaseMs,
-  }
-  const fleet = await games.openFleet(place, limits)
-  const served = await serve({ fleet, allocation: { port: 0 }, management: { port: 0 } })
-  return {
-    url: () => served.allocationUrl,
-    leads: async () => (await fleet.health()).leads,
-
-    async fill(): Promise<void> {
-      const isUp = standingBy(fleet, servers)
-      await fleet.builds.create(hollowBuild(namespace, servers))
-      await isUp
-    },
-
-    async close(): Promise<void> {
-      games.stop()
-      await served.close()
-      await fleet.close()
-    },
-  }
-}
+const hostFile = new URL('../adapters/kubernetes/support/forwarding-host.ts', import.meta.url).href
 
 type Host = Awaited<ReturnType<typeof startHost>>
 
-async function startHost(options: OpenOptions) {
-  const subject = await startSubject(import.meta.url, open, options)
-  return { subject, url: `${await subject.url()}/api/v1/allocate` }
+async function startHost(options: ForwardingHostOptions) {
+  const subject = await startSubject(hostFile, open, options)
+  const { allocate } = await subject.urls()
+  return { subject, url: allocate }
 }
 
 export const failover: Bench = {
@@ -93,7 +59,7 @@ export const failover: Bench = {
 async function measure(
   api: KubernetesApi,
   hosts: readonly Host[],
-  { namespace, servers }: Omit<OpenOptions, 'leaseMs'>,
+  { namespace, servers }: Omit<ForwardingHostOptions, 'leaseMs'>,
   steady: number,
 ): Promise<readonly Row[]> {
   const running = new Set(hosts)
@@ -110,7 +76,7 @@ async function measure(
   const restartedMs = await gapDuring(callers, steady, async () => {
     const leader = await leaderOf(running)
     running.delete(leader)
-    await leader.subject.close()
+    await leader.subject.handOver()
   })
   const shown = (await listServers(api, namespace)).map(({ metadata, status }) => ({
     server: metadata.name,
@@ -153,7 +119,7 @@ async function measure(
 }
 
 /** Starts the servers on a host with a long lease: on a busy machine, a leader with a shorter one may lose it meanwhile. */
-async function fill(api: KubernetesApi, options: OpenOptions): Promise<void> {
+async function fill(api: KubernetesApi, options: ForwardingHostOptions): Promise<void> {
   const { subject } = await startHost(options)
   try {
     await subject.fill()

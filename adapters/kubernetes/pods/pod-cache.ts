@@ -3,6 +3,7 @@ import { isDeepStrictEqual } from 'node:util'
 import type { Clock } from '../../../src/contracts/clock.js'
 import type { Logger } from '../../../src/contracts/logger.js'
 import { keyOf, type Ref } from '../../../src/rules/model/resources.js'
+import { unlessAborted } from '../../../src/util/signals.js'
 import { statusOf } from '../client/api-errors.js'
 import type { KubernetesApi } from '../client/api.js'
 import { type KubeObject, pathOf, pods as podType, refOf, revisionOf } from '../client/kube-objects.js'
@@ -47,6 +48,8 @@ export class PodCache {
   #followed: readonly FollowedPods[] = []
   /** Number of calls to `invalidate`. */
   #generation = 0
+  /** The query that `refresh` began last. */
+  #refreshing = Promise.resolve()
 
   constructor(deps: PodCacheDependencies) {
     this.#deps = deps
@@ -83,8 +86,18 @@ export class PodCache {
     this.#generation++
   }
 
+  /** Invalidates the cache, and queries the API server at once, so that the next `list` waits less. */
+  refresh(): void {
+    this.invalidate()
+    this.#refreshing = this.list(undefined).then(
+      () => {},
+      () => {}, // The next `list` tries again, and reports the error.
+    )
+  }
+
   /** Returns all current pods. Queries the API server only if the cache was invalidated or a watch is interrupted. */
   async list(signal: AbortSignal | undefined): Promise<readonly PodSnapshot[]> {
+    await unlessAborted(this.#refreshing, signal)
     const generation = this.#generation
     for (const followed of this.#followed) await followed.refresh(generation, signal)
     return [...this.#snapshots.values()]

@@ -31,6 +31,11 @@ const node = {
   },
 }
 
+const releasedLease = {
+  metadata: { name: group, resourceVersion: '6' },
+  spec: { holderIdentity: '', leaseDurationSeconds: 1 },
+}
+
 /** A recorded match, and an API server whose watches are silent. */
 async function scene() {
   const cluster = { listed: [] as readonly object[], shown: undefined as object | undefined, fails: false }
@@ -44,6 +49,14 @@ async function scene() {
     }
     const metadata = { resourceVersion: '100' }
     if (pathname.endsWith('/pods')) return respond(response, 200, { metadata, items: cluster.listed })
+    if (pathname.endsWith('/leases') && request.method === 'GET') return respond(response, 200, { metadata, items: [] })
+    if (pathname.includes('/leases')) {
+      if (request.method === 'GET') return respond(response, 200, releasedLease)
+      return void text(request).then((body) => {
+        const lease = JSON.parse(body)
+        respond(response, 200, { ...lease, metadata: { ...lease.metadata, ...metadata } })
+      })
+    }
     if (pathname.endsWith('/nodes')) return respond(response, 200, { metadata, items: [node] })
     if (!pathname.endsWith(`/pods/${ref.name}`)) return respond(response, 200, { metadata: { name: 's', ...metadata } })
     if (cluster.fails) return respond(response, 500, statusOf(500, 'InternalError'))
@@ -74,9 +87,9 @@ async function scene() {
   const lists = () => server.requests.filter((line) => /^GET \S+\/pods\?(?!.*watch=)/.test(line)).length
   return {
     ...{ cluster, deleted, patches, backend, store, requests: server.requests, lists },
-    async lead(limits: Partial<FleetLimits> = {}) {
+    async lead(limits: Partial<FleetLimits> = {}, elector = alwaysLeader) {
       const agent = { external: '127.0.0.1:1' }
-      const fleet = await createFleet({ backend, store, elector: alwaysLeader, agent, limits })
+      const fleet = await createFleet({ backend, store, elector, agent, limits })
       onTestFinished(() => fleet.close())
       return fleet
     },
@@ -100,6 +113,26 @@ describe('a new leader', () => {
     expect((await fleet.servers.get(ref)).status).toMatchObject({ state: 'Active', health: 'Healthy' })
     expect(deleted).toEqual([])
     expect(await listsAreQuiet()).toBe(true)
+  })
+
+  it('lists the pods once it is elected, while it reads the records', async () => {
+    const { cluster, backend, deleted, lists, requests, store, lead } = await scene()
+    await backend.probe?.({})
+    await until('pods are followed', () => requests.some((line) => /\/pods\?.*watch=/.test(line)))
+    const before = lists()
+    // The watch is dead.
+    cluster.listed = [podAt(150)]
+    const list = store.servers.list.bind(store.servers)
+    const servers = {
+      list: async () => {
+        await until('the pods are requested', () => lists() > before)
+        return list()
+      },
+    }
+    Object.assign(store.servers, servers)
+    const fleet = await lead({}, backend.defaultElector)
+    expect((await fleet.servers.get(ref)).status).toMatchObject({ state: 'Active', health: 'Healthy' })
+    expect([deleted, lists()]).toEqual([[], before + 1])
   })
 
   it.each([
