@@ -74,7 +74,7 @@ const table: readonly Commands[] = [
     page: 'docs/guides/kubernetes.md',
     begins,
     ran: 'test/adapters/kubernetes/chart.test.ts',
-    instead: 'the test installs the chart in namespaces of its own',
+    instead: 'the test runs the same commands for namespaces of its own, and does not really delete the definitions',
   })),
   {
     page: 'docs/guides/kubernetes.md',

@@ -1,39 +1,66 @@
-/** The Helm chart on a cluster: installed, used, upgraded and uninstalled as docs/guides/kubernetes.md says. */
+/** The Helm chart on a cluster: installed, used, upgraded and uninstalled by the commands that docs/guides/kubernetes.md prints. */
 import { execFile } from 'node:child_process'
 import { randomUUID } from 'node:crypto'
-import { readFile } from 'node:fs/promises'
+import { cp, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import type { Allocation } from 'gamekeeper'
 import { afterAll, beforeAll, expect, it, vi } from 'vitest'
 import { describeWith } from '../../examples/with-program.js'
+import { blocks, fileOf } from '../../package/pages.js'
 import { root } from '../../package/sources.js'
-import { clusterApi, kubectl, kubectlWith, makeNamespace, namespaceName, removeNamespace } from './support/cluster.js'
+import { clusterApi, kubectl, makeNamespace, namespaceName, removeNamespace } from './support/cluster.js'
 import { describeOnCluster } from './support/describe-on-cluster.js'
 import { makeExampleImages } from './support/example-images.js'
 import { sayTcp } from './support/support.js'
 
 const run = promisify(execFile)
 const waitOptions = { timeout: 60_000, interval: 500 }
-const chart = join(root, 'examples/kubernetes/chart')
+const page = 'docs/guides/kubernetes.md'
+const portRange = '25900-25949'
 
 describeWith('helm', describeOnCluster)('the Helm chart on a cluster', () => {
   const api = clusterApi()
   const host = namespaceName()
   let games = ''
-  const helm = async (...args: readonly string[]) =>
-    (await run('helm', [...args, '--namespace', host], { maxBuffer: 64 * 1024 * 1024 })).stdout
+  let folder = ''
 
   beforeAll(async () => {
     await makeExampleImages()
     games = await makeNamespace(api)
+    folder = await mkdtemp(join(tmpdir(), 'gamekeeper-chart-'))
+    await cp(join(root, 'examples'), join(folder, 'examples'), { recursive: true })
+    const arena = join(folder, 'examples/kubernetes/more/arena.yaml')
+    await writeFile(arena, (await readFile(arena, 'utf8')).replace('namespace: default', `namespace: ${games}`))
+    const values = blocks(page, 'yaml').find((text) => fileOf(text) === 'values.yaml') ?? ''
+    const own = `namespaces: [${games}]\nportRange: ${portRange}\nenv: { REGION: eu }\n`
+    await writeFile(join(folder, 'values.yaml'), `${values}${own}`)
   }, 280_000)
   afterAll(async () => {
-    await helm('uninstall', 'gamekeeper').catch(() => {}) // The test has, unless it failed.
-    await removeNamespace(api, host)
+    // The test has uninstalled it, unless it failed.
+    await run('helm', ['uninstall', 'gamekeeper', '--namespace', host]).catch(() => {})
+    await removeNamespace(api, host).catch(() => {})
     await removeNamespace(api, games)
     api.close()
+    await rm(folder, { recursive: true })
   })
+
+  /**
+   * Runs the command of the page that begins so, and returns its output. The namespaces have other names, and the definitions, which other
+   * tests use, are not really deleted.
+   */
+  const printed = async (begin: string, more = ''): Promise<string> => {
+    const commands = blocks(page, 'sh').flatMap((text) => text.trimEnd().split('\n'))
+    const command = commands.find((line) => line.startsWith(begin))
+    if (command === undefined) throw new Error(`${page} has no command that begins with ${begin}`)
+    const line = command
+      .replace(/(--namespace|delete namespace) gamekeeper/, `$1 ${host}`)
+      .replace('--namespace default', `--namespace ${games}`)
+      .replace(/^kubectl get gamekeeper$/, `$& --namespace ${games}`)
+      .replace(/^kubectl delete -f .*$/, '$& --dry-run=server')
+    return (await run('sh', ['-c', `${line} ${more}`], { cwd: folder, maxBuffer: 64 * 1024 * 1024 })).stdout
+  }
 
   const tokens = async (): Promise<Readonly<Record<string, string>>> => {
     const { data }: { readonly data: Record<string, string> } = JSON.parse(
@@ -58,18 +85,18 @@ describeWith('helm', describeOnCluster)('the Helm chart on a cluster', () => {
     })
 
   it('installs, allocates, is upgraded while a match goes on, and leaves nothing', { timeout: 240_000 }, async () => {
-    const settings = ['--set', `namespaces={${games}}`, '--set', 'portRange=25900-25949']
-    const notes = await helm('install', 'gamekeeper', chart, '--create-namespace', '--wait', ...settings)
+    const settings = `--set 'namespaces={${games}}' --set portRange=${portRange}`
+    const notes = await printed('helm install', settings)
     expect(notes).toContain(`http://gamekeeper-allocation.${host}:5000`)
     expect(await kubectl('get', 'pdb', '-n', games, '-o', 'name')).toContain('matches')
-    const build = await readFile(join(root, 'examples/kubernetes/more/arena.yaml'), 'utf8')
-    await kubectlWith(build.replace('namespace: default', `namespace: ${games}`), 'apply', '-f', '-')
+    await printed('kubectl apply -f examples/kubernetes/more/arena.yaml')
     await vi.waitFor(async () => {
-      expect(await kubectl('get', 'gsb', '-n', games, '--no-headers')).toMatch(/^arena +2\/2 +0 +0 +Healthy/)
+      expect(await printed('kubectl get gamekeeper')).toMatch(/^gameserverbuild\S+arena +2\/2 +0 +0 +Healthy/m)
     }, waitOptions)
 
     const sessionID = randomUUID()
     const { allocate: token, manage } = await tokens()
+    expect(await printed('kubectl get secret')).toBe(manage)
     expect((await allocate(undefined, sessionID)).status).toBe(401)
     const answer = await allocate(token, sessionID)
     expect(answer.status).toBe(200)
@@ -79,8 +106,10 @@ describeWith('helm', describeOnCluster)('the Helm chart on a cluster', () => {
     const builds = await call('management', 5001, '/api/v1/gameserverbuilds', manage)
     expect(await builds.text()).toContain('"name":"arena"')
 
-    await helm('upgrade', 'gamekeeper', chart, '--reuse-values', '--wait', '--set', 'env.REGION=eu')
+    await printed('kubectl apply -f examples/kubernetes/chart/crds')
+    await printed('helm upgrade')
     expect(await kubectl('get', 'deployment', '-n', host, 'gamekeeper', '-o', 'yaml')).toContain('REGION')
+    expect(await kubectl('get', 'ingress', '-n', host, 'gamekeeper', '-o', 'yaml')).toContain('allocate.example.com')
     expect((await tokens())['allocate']).toBe(token)
     await vi.waitFor(async () => {
       const again = await allocate(token, sessionID)
@@ -88,12 +117,9 @@ describeWith('helm', describeOnCluster)('the Helm chart on a cluster', () => {
     }, waitOptions)
     expect(await say()).toContain(`session ${sessionID}`)
 
-    await kubectl('delete', 'gsb', '--all', '--cascade=orphan', '-n', games)
-    await vi.waitFor(
-      async () => expect(await kubectl('get', 'gs,pods', '-n', games, '-o', 'name')).toBe(''),
-      waitOptions,
-    )
-    await helm('uninstall', 'gamekeeper')
+    await printed('kubectl delete gsb --all')
+    await vi.waitFor(async () => expect(await printed('kubectl get gs,pods', '-o name')).toBe(''), waitOptions)
+    await printed('helm uninstall')
     const kinds = 'all,secrets,serviceaccounts,pdb,roles,rolebindings,clusterroles,clusterrolebindings'
     const ours = 'app.kubernetes.io/instance=gamekeeper'
     await vi.waitFor(async () => {
@@ -101,5 +127,7 @@ describeWith('helm', describeOnCluster)('the Helm chart on a cluster', () => {
         expect(await kubectl('get', kinds, '-n', namespace, '-l', ours, '-o', 'name')).toBe('')
       }
     }, waitOptions)
+    await printed('kubectl delete namespace')
+    expect(await printed('kubectl delete -f examples/kubernetes/chart/crds')).toContain('gameserverbuilds')
   })
 })
