@@ -12,7 +12,7 @@ import { isObject } from '../rules/validation/problem.js'
 
 /** The part of a write that determines its size. A removal has no value. */
 export interface SizedWrite {
-  readonly value?: string
+  readonly value?: Uint8Array
 }
 
 /** Pages for one record: a leaf, its split, and a share of the branch pages above it. */
@@ -90,9 +90,9 @@ function endOf(writes: readonly SizedWrite[], usedPages: number, pageBytes: numb
 }
 
 function pagesOf({ value }: SizedWrite, pageBytes: number): number {
-  // A value smaller than a quarter of a page shares a page. A character takes at most three bytes.
-  if (value === undefined || value.length * 3 < pageBytes / 4) return pagesForWrite
-  return pagesForWrite + Math.ceil(Buffer.byteLength(value) / pageBytes) + 1
+  // A value smaller than a quarter of a page shares a page.
+  if (value === undefined || value.length < pageBytes / 4) return pagesForWrite
+  return pagesForWrite + Math.ceil(value.length / pageBytes) + 1
 }
 
 function usage(root: RootDatabase): { readonly pageBytes: number; readonly usedPages: number } {

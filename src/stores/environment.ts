@@ -20,6 +20,12 @@ export interface Environment {
 
 export type Collections = Readonly<Record<CollectionName, Database<string, string>>>
 
+export interface OpenEnvironment extends Environment {
+  readonly collections: Collections
+  /** The same databases, to write texts that are encoded already. */
+  readonly bytes: Readonly<Record<CollectionName, Database<Uint8Array, string>>>
+}
+
 /** Loaded on demand, so that importing gamekeeper does not require a native binary. */
 export async function loadLmdb(): Promise<Lmdb> {
   try {
@@ -49,4 +55,13 @@ export function openCollections({ root }: Environment): Collections {
   const collection = (name: CollectionName) =>
     root.openDB<string, string>(name, { encoding: 'string', useVersions: true })
   return { builds: collection('builds'), servers: collection('servers'), details: collection('details') }
+}
+
+/** As `openCollections`. */
+export function openForWriting(environment: Environment): OpenEnvironment {
+  const collection = (name: CollectionName) =>
+    environment.root.openDB<Uint8Array, string>(name, { encoding: 'binary', useVersions: true })
+  const collections = openCollections(environment)
+  const bytes = { builds: collection('builds'), servers: collection('servers'), details: collection('details') }
+  return { ...environment, collections, bytes }
 }

@@ -15,6 +15,7 @@ import {
   type CollectionName,
 } from './failures.js'
 import type { GroupWriter, Write } from './group-writer.js'
+import { encode } from './integrity/record-bytes.js'
 import { jsonOf } from './integrity/record-text.js'
 
 export interface StoreLife {
@@ -49,13 +50,13 @@ export class FileCollection<T extends Ref> implements Collection<T> {
   }
 
   async create(record: T, options?: CallOptions): Promise<string> {
-    const version = await this.#write(record, { value: JSON.stringify(record) }, options)
+    const version = await this.#write(record, { value: encode(JSON.stringify(record)) }, options)
     if (version === undefined) throw alreadyExists(this.#name, record)
     return String(version)
   }
 
   async update(record: T, revision: string, options?: CallOptions): Promise<string> {
-    const change = { value: JSON.stringify(record), ifVersion: versionOf(revision) }
+    const change = { value: encode(JSON.stringify(record)), ifVersion: versionOf(revision) }
     const version = await this.#write(record, change, options)
     if (version === undefined)
       throw this.#has(record) ? revisionConflict(this.#name, record) : notFound(this.#name, record)

@@ -13,10 +13,17 @@ import { claim, release, type Claim } from './claim.js'
 import { DirectoryLock, throwIfHeld } from './directory-lock.js'
 import { checkFiles, directoryUnusable, flushDirectories, createDirectory } from './directory.js'
 import { DiskReserve } from './disk-reserve.js'
-import { loadLmdb, openCollections, openEnvironment, type Environment, type Lmdb } from './environment.js'
+import {
+  loadLmdb,
+  openEnvironment,
+  openForWriting,
+  type Environment,
+  type Lmdb,
+  type OpenEnvironment,
+} from './environment.js'
 import { storeClosed, storeDamaged } from './failures.js'
 import { FileCollection } from './file-collection.js'
-import { GroupWriter, type OpenEnvironment } from './group-writer.js'
+import { GroupWriter } from './group-writer.js'
 import { check, removeDamaged } from './integrity/check.js'
 import { count, openContents } from './integrity/contents.js'
 import { NewestVersion } from './integrity/newest-version.js'
@@ -51,7 +58,7 @@ export async function fileStore(options: FileStoreOptions): Promise<Store> {
     const { deadHolder } = claimed
     if (deadHolder) logger.info({ directory, pid: deadHolder.pid }, 'took over the store of a process that has ended')
     newestVersion = new NewestVersion(directory)
-    const opened = { ...environment, collections: openCollections(environment) }
+    const opened = openForWriting(environment)
     const contents = openContents(opened, opened.collections, claimed.lastReserved)
     const damage = await check(opened, newestVersion.found)
     for (const problem of damage.problems) logger.error({ directory, problem }, 'the store is damaged')
@@ -63,8 +70,7 @@ export async function fileStore(options: FileStoreOptions): Promise<Store> {
       async reopen() {
         logger.warn({ directory }, 'reopening the database after a failed write')
         await checkFiles(directory)
-        const reopened = openEnvironment(lmdb, directory)
-        return { ...reopened, collections: openCollections(reopened) }
+        return openForWriting(openEnvironment(lmdb, directory))
       },
     })
     const isNew = contents?.lastVersion === 0

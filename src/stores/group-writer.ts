@@ -10,11 +10,11 @@ import type { Database } from 'lmdb'
 import { FleetError } from '../contracts/errors.js'
 import { release } from './claim.js'
 import type { DiskReserve } from './disk-reserve.js'
-import type { Collections, Environment } from './environment.js'
+import type { Collections, Environment, OpenEnvironment } from './environment.js'
 import { reasonOf, type CollectionName } from './failures.js'
 import { readContents, tallied, writeContents, type Contents } from './integrity/contents.js'
 import type { NewestVersion } from './integrity/newest-version.js'
-import { seal } from './integrity/record-text.js'
+import { sealBytes } from './integrity/record-bytes.js'
 
 /**
  * With a value only, creates the record. With a value and `ifVersion`, replaces the record. With `ifVersion` only, removes
@@ -23,16 +23,12 @@ import { seal } from './integrity/record-text.js'
 export interface Write {
   readonly collection: CollectionName
   readonly key: string
-  /** JSON. */
-  readonly value?: string
+  /** From `encode`. Sealed when it is written. */
+  readonly value?: Uint8Array
   /** The write fails unless this is the record's version. */
   readonly ifVersion?: number
   /** If the signal fires before the write's transaction starts, the write is skipped. */
   readonly signal: AbortSignal | undefined
-}
-
-export interface OpenEnvironment extends Environment {
-  readonly collections: Collections
 }
 
 export interface GroupWriterDependencies {
@@ -137,7 +133,7 @@ export class GroupWriter {
   }
 
   async #commit(group: readonly Pending[]): Promise<void> {
-    const { root, collections } = this.#environment
+    const { root, collections, bytes } = this.#environment
     const before = (this.#contents ??= readContents(root))
     if (!before) throw new Error('the list of what the store contains is missing')
     const firstVersion = this.#lastVersion + 1
@@ -147,7 +143,7 @@ export class GroupWriter {
 
     let outcomes: Promise<boolean>[] = []
     const committed = root.batch(() => {
-      outcomes = writes.map((write, i) => put(collections[write.collection], write, firstVersion + i))
+      outcomes = writes.map((write, i) => put(bytes[write.collection], write, firstVersion + i))
       outcomes.push(writeContents(root, contents))
     })
     this.#contents = undefined
@@ -202,14 +198,14 @@ function isAt(database: Database<string, string>, key: string, version: number |
   return version === undefined ? !database.doesExist(key) : database.doesExist(key, version)
 }
 
-function put(database: Database<string, string>, write: Write, version: number): Promise<boolean> {
+function put(database: Database<Uint8Array, string>, write: Write, version: number): Promise<boolean> {
   const { key, value, ifVersion } = write
   if (value === undefined) return database.remove(key, ifVersion ?? Number.NaN)
-  const text = seal(key, version, value)
-  if (ifVersion !== undefined) return database.put(key, text, version, ifVersion)
+  sealBytes(key, version, value)
+  if (ifVersion !== undefined) return database.put(key, value, version, ifVersion)
   return database.ifNoExists(key, () => {
     // This promise settles together with that of `ifNoExists`.
-    void database.put(key, text, version)
+    void database.put(key, value, version)
   })
 }
 

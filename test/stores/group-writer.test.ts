@@ -1,10 +1,11 @@
 import { open as openLmdb } from 'lmdb'
 import { expect, onTestFinished, test } from 'vitest'
-import { openCollections, openEnvironment } from '../../src/stores/environment.js'
-import { GroupWriter, type OpenEnvironment } from '../../src/stores/group-writer.js'
+import { openEnvironment, type OpenEnvironment, openForWriting } from '../../src/stores/environment.js'
+import { GroupWriter } from '../../src/stores/group-writer.js'
 import { DiskReserve } from '../../src/stores/disk-reserve.js'
 import { openContents, readContents } from '../../src/stores/integrity/contents.js'
 import { NewestVersion } from '../../src/stores/integrity/newest-version.js'
+import { encode } from '../../src/stores/integrity/record-bytes.js'
 import { seal } from '../../src/stores/integrity/record-text.js'
 import { temporaryDirectory } from './temporary.js'
 
@@ -69,7 +70,7 @@ test('a version is never used twice, even if its write failed', async () => {
 })
 
 function create(writer: GroupWriter, name: string): Promise<number | undefined> {
-  return writer.write({ collection: 'details', key: `default/${name}`, value: '{}', signal: undefined })
+  return writer.write({ collection: 'details', key: `default/${name}`, value: encode('{}'), signal: undefined })
 }
 
 async function startWriter() {
@@ -78,8 +79,7 @@ async function startWriter() {
   let opened = 0
   const openIt = () => {
     opened++
-    const environment = openEnvironment({ open: openLmdb }, directory)
-    return breakable({ ...environment, collections: openCollections(environment) }, faults)
+    return breakable(openForWriting(openEnvironment({ open: openLmdb }, directory)), faults)
   }
   const environment = openIt()
   const diskReserve = new DiskReserve(directory)

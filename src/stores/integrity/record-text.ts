@@ -3,7 +3,7 @@ import { crc32 } from 'node:zlib'
 import { keyOf } from '../../rules/model/resources.js'
 import { isObject } from '../../rules/validation/problem.js'
 
-const checksumLength = 8
+export const checksumLength = 8
 
 /** The checksum covers the key and the version too, so that a record is not taken for another one or for an older version. */
 export function seal(key: string, version: number, json: string): string {
@@ -33,6 +33,11 @@ export function jsonOf(key: string, version: number, text: string): string {
 
 function checksumOf(key: string, version: number, json: string): string {
   // One native call: each of them costs more than copying the text.
-  const sum = crc32(`${key}\0${version}\0${json}`)
+  const sum = crc32(checksumPrefix(key, version) + json)
   return sum.toString(16).padStart(checksumLength, '0')
+}
+
+/** What the checksum covers in front of the record. */
+export function checksumPrefix(key: string, version: number): string {
+  return `${key}\0${version}\0`
 }
