@@ -134,6 +134,17 @@ describe('a build edited in the store', () => {
     expect(await statusOf(fleet)).toMatchObject({ currentStandingBy: 4, currentActive: 1 })
   })
 
+  it('has a server allocated that a request names, while another build uses its buildID', async () => {
+    const { clock, fleet, editSpec } = await scene()
+    await fleet.builds.create(aBuild({ standingBy: 1 }))
+    await fleet.builds.create(aBuild({ name: 'second', standingBy: 1 }))
+    await clock.advance(5_000)
+    const { buildID } = aBuild().spec
+    await editSpec({ buildID }, { ...ref, name: 'second' })
+    const server = only(await fleet.servers.list({ build: 'second' })).metadata
+    expect(await fleet.allocate({ server, sessionID: session(1) })).toMatchObject({ server: { name: server.name } })
+  })
+
   it('waits while another build uses its buildID', async () => {
     const { clock, fleet, others } = await scene()
     await fleet.builds.create(aBuild({ standingBy: 1 }))
@@ -373,6 +384,22 @@ describe('a server record changed by another writer', () => {
         expect(eventsOf('ServerRemoved').length).toBeLessThanOrEqual(2)
       },
     )
+
+    it('and its build needs servers: a process that outlives the server would get the session of the next', async () => {
+      const { backend, clock, fleet, others, written, eventsOf } = await lateScene()
+      const first = only(backend.servers())
+      first.exit(1)
+      await clock.until(() => Promise.resolve(eventsOf('ServerRemoved').length === 1))
+      const late = written.at(0)
+      expect(late).toMatchObject({ state: 'Pending', name: first.ref.name })
+      if (late) await others.servers.create(late)
+      await clock.advance(60_000)
+      const names = (await others.servers.list()).map((server) => server.record.name)
+      expect(names).toHaveLength(1)
+      expect(names).not.toContain(first.ref.name)
+      expect(eventsOf('ServerEnding').at(-1)).toMatchObject({ server: { name: first.ref.name }, crash: false })
+      expect(only(await fleet.servers.list()).status.state).toBe('StandingBy')
+    })
 
     it('while the server terminates because its record was deleted', async () => {
       const { clock, faults, fleet, others, written } = await lateScene()

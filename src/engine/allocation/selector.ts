@@ -3,7 +3,7 @@ import { FleetError } from '../../contracts/errors.js'
 import type { ServerSelector } from '../../rules/model/allocation.js'
 import { noData, type ServerData } from '../../rules/model/server-data.js'
 import { type Candidate, compareCandidates, isByMachine } from '../../rules/planning/order.js'
-import { counterOrListMissing, fits, misfitOf, namesBuild, type Selection } from '../../rules/planning/selection.js'
+import { acceptsBuild, counterOrListMissing, fits, misfitOf, type Selection } from '../../rules/planning/selection.js'
 import { clamped } from '../../rules/planning/scaling.js'
 import { buildHealth } from '../../rules/model/status.js'
 import type { EngineContext } from '../context.js'
@@ -98,10 +98,11 @@ export class Selector {
   }
 
   /** True if a server that has become ready fits. */
-  accepts({ selectors, change }: Selection, { build, record }: ServerEntry): boolean {
+  accepts(selection: Selection, { build, record }: ServerEntry): boolean {
     if (build.draining) return false
+    const { selectors, change } = selection
     const named = this.#ctx.inventory.nameable(build)
-    return selectors.some((selector) => namesBuild(selector, named) && fits(record.data, selector, change))
+    return selectors.some((selector) => acceptsBuild(selection, selector, named) && fits(record.data, selector, change))
   }
 
   callerOf(selection: Selection): SelectiveCaller {

@@ -61,6 +61,11 @@ export function namesBuild({ builds, buildLabels }: ServerSelector, { hasID, spe
   return hasNamedID && hasLabels(spec, buildLabels)
 }
 
+/** Like `namesBuild`. A request that names its server does not name a build, and gets the server also if the buildID belongs to another build. */
+export function acceptsBuild({ server }: Selection, selector: ServerSelector, build: NameableBuild): boolean {
+  return server !== undefined || namesBuild(selector, build)
+}
+
 export function hasLabels({ labels }: Pick<BuildSpec, 'labels'>, wanted: ServerSelector['buildLabels']): boolean {
   for (const key in wanted) if (!labels || own(labels, key) !== wanted[key]) return false
   return true
@@ -102,10 +107,11 @@ export function counterOrListMissing(
 }
 
 /** Returns the server with the change made, or undefined if it does not fit. `build`: its own. */
-export function withChange(server: Server, { selectors, change }: Selection, build: NameableBuild): Server | undefined {
+export function withChange(server: Server, selection: Selection, build: NameableBuild): Server | undefined {
   const { data = noData } = server
+  const { selectors, change } = selection
   for (const selector of selectors) {
-    if (!namesBuild(selector, build) || unmet(data, selector) !== undefined) continue
+    if (!acceptsBuild(selection, selector, build) || unmet(data, selector) !== undefined) continue
     if (change === undefined) return server
     const updated = updatedData(data, change)
     if (!updated.ok) return undefined
