@@ -27,9 +27,15 @@ export class ServerAdoption {
     this.#deps = deps
   }
 
-  /** Adds a server that is in the store but not in the inventory. */
+  /** Adds a server that is in the store but not in the inventory. One that this host has removed before ends again. */
   adopt(found: Versioned<Server>): void {
-    this.#ctx.requeue(this.#deps.loader.loadServer(found))
+    const { clock, inventory, requeue } = this.#ctx
+    const entry = this.#deps.loader.loadServer(found)
+    if (inventory.hasRemoved(found.record.uid)) {
+      const message = 'an earlier write has created its record again after the server was removed'
+      inventory.update(entry, transition(entry.record, { type: 'end', reason: 'Deleted', message }, clock.now()))
+    }
+    requeue(entry)
     this.#deps.changes.serverAdopted(found.record)
   }
 

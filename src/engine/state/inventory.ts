@@ -15,6 +15,7 @@ import { MachineLoads } from './machine-loads.js'
 import { NamedBuilds } from './named-builds.js'
 import { heldFor, PlayerIndex } from './player-index.js'
 import { bucketOf, isDraining, isEmpty, isReady, serversOf } from './queries.js'
+import { RemovedServers } from './removed-servers.js'
 
 export interface InventoryListener {
   /** A server that has been heard has become ready to be allocated. Called in the same tick. */
@@ -33,6 +34,7 @@ export class Inventory {
   readonly #servers = new Map<string, ServerEntry>()
   readonly #serversBySession = new Map<string, ServerEntry>()
   readonly #serversByHostId = new Map<string, ServerEntry>()
+  readonly #removed = new RemovedServers()
   readonly players = new PlayerIndex()
   #machineLoads: MachineLoads | undefined
   /** Builds that have a record, by `namespace/name`. */
@@ -216,7 +218,13 @@ export class Inventory {
     this.#place(entry)
   }
 
+  /** True if this host has removed the server, lately. */
+  hasRemoved(uid: string): boolean {
+    return this.#removed.has(uid)
+  }
+
   remove(entry: ServerEntry): void {
+    this.#removed.add(entry.record.uid)
     this.#servers.delete(keyOf(entry.record))
     this.#serversByHostId.delete(entry.hostId)
     this.#unindexSession(entry.record.session, entry)

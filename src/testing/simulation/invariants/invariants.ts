@@ -104,6 +104,7 @@ export class Invariants {
       backend: backend(),
       store: store(),
       lease: deps().lease,
+      records: this.records,
       sessions: this.sessions,
       claims: this.claims,
       unheardServers: this.unheardServers,

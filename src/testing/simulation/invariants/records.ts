@@ -36,7 +36,15 @@ export class Records implements Omit<StoreListener, 'detailWritten' | 'detailRem
   /** Uids of servers that were Terminating in the store, or whose record was deleted externally. */
   readonly #terminated = new Set<string>()
 
+  /** Uids of servers whose record was deleted. */
+  readonly #deleted = new Set<string>()
+
   constructor(readonly world: World) {}
+
+  /** True if a late write has created the record of a server again. */
+  isRecreated({ uid }: Server): boolean {
+    return this.#deleted.has(uid)
+  }
 
   /** Called when a game ends its session and goes on. */
   sessionEnded(uid: string, sessionID: string): void {
@@ -120,6 +128,7 @@ export class Records implements Omit<StoreListener, 'detailWritten' | 'detailRem
   }
 
   serverRemoved(before: Server, external: boolean): void {
+    this.#deleted.add(before.uid)
     if (external) return this.#deletedExternally(before)
     // A late create may have recreated the record of a deleted server, so only servers that never terminated are checked.
     if (!this.#terminated.has(before.uid))

@@ -11,6 +11,7 @@ import type { Lease } from '../../world/lease.js'
 import type { World } from '../../world/world.js'
 import type { Claims } from '../allocations/claims.js'
 import type { Sessions } from '../allocations/sessions.js'
+import type { Records } from '../records.js'
 import type { UnheardServers } from '../allocations/unheard-servers.js'
 import type { FleetSnapshot } from '../snapshot.js'
 import { runsSpec } from '../spec-checks.js'
@@ -19,6 +20,7 @@ export interface TerminationsDependencies {
   readonly backend: BackendModel
   readonly store: StoreModel
   readonly lease: Lease
+  readonly records: Pick<Records, 'isRecreated'>
   readonly sessions: Sessions
   readonly claims: Pick<Claims, 'objectionTo'>
   readonly unheardServers: Pick<UnheardServers, 'hasHeard'>
@@ -87,7 +89,7 @@ export class Terminations {
 
   /** Called synchronously when a host decides to terminate a server. */
   decided(host: Host, event: EventOf<'ServerEnding'>): void {
-    const { backend, claims, store, lease, sessions } = this.deps()
+    const { backend, claims, records, store, lease, sessions } = this.deps()
     if (host !== lease.leader) return
     const record = store.servers.get(keyOf(event.server))?.record
     if (!record) return
@@ -96,9 +98,10 @@ export class Terminations {
     // Another session of the same atomic batch got no server, so no caller has been told of this one.
     if (event.reason === 'SessionEnded' && event.message.includes('a batch that could not be')) sessions.allowEnd(uid)
     const isDraining = build?.conditions.some(({ type }) => type === 'Draining') === true
+    const isLeftOver = event.reason === 'Deleted' && !record.session && records.isRecreated(record)
     const isAllowed =
       event.reason === 'Deleted' || event.reason === 'SessionEnded'
-        ? sessions.isAllowed(uid)
+        ? isLeftOver || sessions.isAllowed(uid)
         : event.reason === 'BuildDeleted'
           ? sessions.isAllowed(buildUid)
           : event.reason !== 'Drained' || isDraining || this.#drained.has(uid) || this.#drainingHosts.has(host)
