@@ -85,6 +85,8 @@ export class ServerCollection extends CustomCollection<Server> {
    */
   async writeMessage(ref: Ref): Promise<void> {
     const key = keyOf(ref)
+    // A server that has started shows none, so there is nothing to read.
+    if (this.#cached.get(key)?.message === this.#messages.get(key)) return
     const object = await this.objects.get(ref, undefined)
     const { message: shown, ...status } = fieldsAt(object, 'status')
     const message = this.#messages.get(key)

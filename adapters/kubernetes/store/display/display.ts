@@ -41,7 +41,7 @@ export class ClusterDisplay implements StoreDisplay {
     this.#work = work
     this.#counts = new BuildCountsWriter({ clock, logger, builds, work })
     this.#events = new EventWriter({ api, clock, work })
-    this.#messages = new ServerMessages({ api, work, messages })
+    this.#messages = new ServerMessages({ api, clock, work, messages })
     this.#objects = {
       build: (ref) => involvedObject(resources.builds, ref, builds.owner(ref)),
       server: (ref) => involvedObject(resources.servers, ref, ownerOfServer(ref)),

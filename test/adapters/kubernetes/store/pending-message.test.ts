@@ -6,6 +6,9 @@ import { systemClock } from '../../../../src/contracts/clock.js'
 import { FleetError } from '../../../../src/contracts/errors.js'
 import { silentLogger } from '../../../../src/contracts/logger.js'
 import { defaultApiGroup } from '../../../../src/rules/model/wire.js'
+import { watchCollection } from '../../../../adapters/kubernetes/client/watch.js'
+import { pathOf } from '../../../../adapters/kubernetes/client/kube-objects.js'
+import { fleetResources } from '../../../../adapters/kubernetes/store/objects/custom-resources.js'
 import { until } from '../../../e2e/until.js'
 import { kubectl, kubectlWith, namespaceName } from '../support/cluster.js'
 import { describeOnCluster } from '../support/describe-on-cluster.js'
@@ -43,6 +46,30 @@ describeOnCluster('a server that is Pending', () => {
     refusal = undefined
     await until('it has started', async () => (await k('get', 'gs')).includes('StandingBy'))
     expect(await message()).toBe('')
+  })
+
+  it('shows none if it has started a moment later, so that its start takes no requests for that', async () => {
+    const messages: unknown[] = []
+    const path = pathOf(fleetResources().servers, { namespace })
+    const stop = watchCollection(
+      { api, clock: systemClock, logger: silentLogger, what: 'game servers', path },
+      {
+        listed: () => {},
+        changed: ({ metadata, status }) => {
+          if (metadata.name.startsWith('harbour')) messages.push(Object(status)['message'])
+        },
+        deleted: () => {},
+      },
+    )
+    const script = () => ({ startsAfterMs: 300, pendingReason: 'waiting to be scheduled' })
+    await openFleet(api, namespace, { backend: memoryBackend({ clock: systemClock, script }), logger: silentLogger })
+    await kubectlWith(buildManifest(namespace, 'harbour', { standingBy: 1, max: 1 }), 'apply', '-f', '-')
+    const states = () =>
+      k('get', 'gs', '-l', `${defaultApiGroup}/build=harbour`, '-o', 'jsonpath={.items[*].status.state}')
+    await until('it has started', async () => (await states()) === 'StandingBy')
+    await until('the watch has reported it', () => messages.length >= 2)
+    stop()
+    expect(messages.filter((message) => message !== undefined)).toEqual([])
   })
 
   it('shows its reason after its record was written, and none once the reason has ended, whoever wrote it', async () => {
