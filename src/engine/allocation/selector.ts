@@ -2,16 +2,15 @@
 import { FleetError } from '../../contracts/errors.js'
 import type { ServerSelector } from '../../rules/model/allocation.js'
 import { noData, type ServerData } from '../../rules/model/server-data.js'
-import { type Candidate, compareCandidates, isByMachine } from '../../rules/planning/order.js'
+import { isByMachine } from '../../rules/planning/order.js'
 import { acceptsBuild, counterOrListMissing, fits, misfitOf, type Selection } from '../../rules/planning/selection.js'
 import { clamped } from '../../rules/planning/scaling.js'
 import { buildHealth } from '../../rules/model/status.js'
 import type { EngineContext } from '../context.js'
 import { hasCondition } from '../reporting/conditions.js'
-import { type AllocatableBucket, DataGroups, type GroupedServers } from '../state/data-groups.js'
+import { bestOf } from '../state/best-server.js'
+import { type AllocatableBucket, DataGroups } from '../state/data-groups.js'
 import type { BuildEntry, ServerEntry } from '../state/entries.js'
-import type { LinkedSet } from '../state/linked-set.js'
-import { type MachineLoads, machineOf } from '../state/machine-loads.js'
 import { inUse, standingByIn, startingIn } from '../state/queries.js'
 import { noServerError } from './allocation-errors.js'
 import { namedServer, namedServerError } from './named-server.js'
@@ -27,9 +26,6 @@ const unallocatable = [
   ...(['pending', 'initializing', 'late', 'unready', 'setAside', 'reserved'] as const),
   ...(['outdatedPending', 'outdatedInitializing', 'outdatedLate', 'outdatedUnready'] as const),
 ]
-
-/** Annotations can be too large for a change. Such servers are rare, so only a few of those with the same other data are looked at. */
-const maxAnnotationsRead = 32
 
 export class Selector {
   readonly #ctx: Pick<EngineContext, 'clock' | 'inventory' | 'limits'>
@@ -154,21 +150,13 @@ export class Selector {
       build.groups ??= new DataGroups(build)
       if (machineLoads) build.groups.indexMachines()
     }
+    const isFit = (data: ServerData | undefined) => fits(data, selector, shared)
     for (const bucket of buckets) {
-      let best: (Candidate & { readonly entry: ServerEntry }) | undefined
-      for (const { draining, groups } of builds) {
-        if (draining || !groups) continue
-        for (const { data, servers } of groups.all) {
-          // Whether a group fits takes longer to find out than which of its servers goes first, except by machine.
-          if (machineLoads && !fits(data, selector, shared)) continue
-          const entry = firstOf(servers[bucket], change, order, machineLoads)
-          if (!entry) continue
-          const machineLoad = machineLoads?.of(machineOf(entry)) ?? 0
-          const next = { entry, since: entry.standingBySince ?? Number.MAX_VALUE, machineLoad, data }
-          if (best && compareCandidates(order, next, best) >= 0) continue
-          if (machineLoads || fits(data, selector, shared)) best = next
-        }
-      }
+      const ranking = { bucket, change, order, machineLoads }
+      // Usually the server that goes first fits. Whether one does takes longer to find out than which goes first, except by machine.
+      const first = machineLoads ? undefined : bestOf(builds, ranking)
+      if (first && isFit(first.data)) return first.entry
+      const best = first || machineLoads ? bestOf(builds, ranking, isFit) : undefined
       if (best) return best.entry
     }
     return undefined
@@ -230,56 +218,6 @@ function withoutAnnotations(change: Selection['change']): Selection['change'] {
   const { annotations: _, ...rest } = change
   return rest
 }
-
-/** The server of a group that goes first. */
-function firstOf(
-  { all: servers, byMachine }: GroupedServers,
-  change: Selection['change'],
-  order: Selection['order'],
-  machineLoads: MachineLoads | undefined,
-): ServerEntry | undefined {
-  if (!machineLoads) return order?.by === 'newest' ? lastWithRoom(servers, change) : firstWithRoom(servers, change)
-  let best: ServerEntry | undefined
-  let bestLoad = 0
-  for (const [machine, onMachine] of byMachine) {
-    const load = machineLoads.of(machine)
-    if (best && (order?.by === 'packed' ? load < bestLoad : load > bestLoad)) continue
-    const entry = firstWithRoom(onMachine, change)
-    if (!entry || (best && load === bestLoad && !isEarlier(entry, best))) continue
-    best = entry
-    bestLoad = load
-  }
-  return best
-}
-
-function isEarlier(a: ServerEntry, b: ServerEntry): boolean {
-  return (a.standingBySince ?? Number.MAX_VALUE) < (b.standingBySince ?? Number.MAX_VALUE)
-}
-
-/** The servers have the same data except for their annotations. */
-function firstWithRoom(servers: LinkedSet<ServerEntry>, change: Selection['change']): ServerEntry | undefined {
-  if (!change?.annotations) return servers.first
-  let read = 0
-  for (const entry of servers) {
-    if (hasRoom(entry, change)) return entry
-    if (++read === maxAnnotationsRead) break
-  }
-  return undefined
-}
-
-function lastWithRoom(servers: LinkedSet<ServerEntry>, change: Selection['change']): ServerEntry | undefined {
-  let read = 0
-  for (let entry = servers.last; entry && read < maxAnnotationsRead; entry = entry.groupLink.before, read++) {
-    if (hasRoom(entry, change)) return entry
-  }
-  return undefined
-}
-
-function hasRoom({ record }: ServerEntry, change: Selection['change']): boolean {
-  return !change?.annotations || fits(record.data, anyServer, { annotations: change.annotations })
-}
-
-const anyServer: ServerSelector = { builds: [] }
 
 function isInUse(build: BuildEntry): boolean {
   return inUse(build) >= build.record.spec.max
