@@ -15,6 +15,7 @@ import { dockerStart } from './docker-start.js'
 import { failover } from './failover.js'
 import { heartbeat } from './heartbeat.js'
 import { kubernetesStart } from './kubernetes-start.js'
+import { largeCluster } from './large-cluster.js'
 import { longestStall } from './longest-stall.js'
 import { asJson, asTable, type Bench, type Row } from './row.js'
 import { settled } from './settled.js'
@@ -31,6 +32,7 @@ const benches: readonly Bench[] = [
   dockerStart,
   kubernetesStart,
   failover,
+  largeCluster,
   allocateCluster,
 ]
 

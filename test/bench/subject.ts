@@ -28,10 +28,18 @@ export interface Reply {
   readonly error?: string
 }
 
-/** Starts the process and runs `open` in it. Resolves when `open` has resolved, and rejects if `open` rejects. */
-export async function startSubject<O, T>(file: string, _open: Open<O, T>, options: O): Promise<Remote<T>> {
+/**
+ * Starts the process and runs `open` in it. Resolves when `open` has resolved, and rejects if `open` rejects. The process ends if it needs
+ * a larger heap.
+ */
+export async function startSubject<O, T>(
+  file: string,
+  _open: Open<O, T>,
+  options: O,
+  heapMiB = 4_096,
+): Promise<Remote<T>> {
   const child = fork(fileURLToPath(new URL('child.ts', import.meta.url)), [file, JSON.stringify(options)], {
-    execArgv: ['--expose-gc', '--max-old-space-size=4096', '--import', 'tsx'],
+    execArgv: ['--expose-gc', `--max-old-space-size=${heapMiB}`, '--import', 'tsx'],
     // The child prints to stderr, since stdout may only contain rows.
     stdio: ['ignore', 2, 2, 'ipc'],
   })

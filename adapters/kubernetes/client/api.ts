@@ -5,7 +5,6 @@
  */
 import type { Clock } from '../../../src/contracts/clock.js'
 import { FleetError, throwIfAborted } from '../../../src/contracts/errors.js'
-import { isObject } from '../../../src/rules/validation/problem.js'
 import { CancelScope } from '../../shared/cancel-scope.js'
 import type { ApiCall, ApiStream } from './api-call.js'
 import { failedCall, parseApiError } from './api-errors.js'
@@ -13,6 +12,7 @@ import { CallLimits, closed } from './call-limits.js'
 import { HttpExchange } from './http-exchange.js'
 import type { KubeConfigLike } from './kube-config.js'
 import { isKubeObject, type KubeObject } from './kube-objects.js'
+import { listPages, type ListResult } from './list-pages.js'
 import { RateLimiter } from './rate-limiter.js'
 import { Transport } from './connections/transport.js'
 import { WarmConnections } from './connections/warm-connections.js'
@@ -29,11 +29,6 @@ export interface KubernetesApiOptions {
   readonly callTimeoutMs: number
   /** Checked before each write. Default: writes are always allowed. */
   readonly fence?: WriteFence
-}
-
-export interface ListResult {
-  readonly items: readonly KubeObject[]
-  readonly revision: string
 }
 
 /** The response, or the delay before a retry if the server was busy and did not execute the call. */
@@ -109,17 +104,10 @@ export class KubernetesApi {
     throw this.#unexpected(call)
   }
 
-  /** `request`, for calls that return a list. */
-  async list(call: ApiCall): Promise<ListResult> {
-    const response = await this.request({ timeoutMs: listTimeoutMs, ...call })
-    if (!isObject(response) || !Array.isArray(response['items']) || !isObject(response['metadata'])) {
-      throw this.#unexpected(call)
-    }
-    const { resourceVersion } = response['metadata']
-    return {
-      items: response['items'].filter(isKubeObject),
-      revision: typeof resourceVersion === 'string' ? resourceVersion : '',
-    }
+  /** `request`, for calls that return a list. The timeout applies to each page. */
+  list(call: ApiCall): Promise<ListResult> {
+    const request = (page: ApiCall) => this.request({ timeoutMs: listTimeoutMs, ...page })
+    return listPages(call, request, () => this.#unexpected(call))
   }
 
   /** Resolves with an open stream. The call's timeout applies only until the stream opens. */

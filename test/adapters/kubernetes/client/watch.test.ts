@@ -171,7 +171,7 @@ describe('a watch', () => {
     const { server, watches, opened } = await scene()
     const { answer } = server
     server.answer = (request, response, url) => {
-      if (!url.searchParams.has('limit')) answer(request, response, url)
+      if (url.searchParams.get('limit') !== '1') answer(request, response, url)
     }
     for (const count of [1, 2, 3]) {
       await opened(count)

@@ -65,7 +65,7 @@ describe('a scheduled pod that does not start', () => {
     expect(reads()).toEqual([])
     await clock.advance(1)
     await until('it is reported', () => reports.length > 1)
-    expect(reads()).toEqual(['GET /api/v1/namespaces/games/events?fieldSelector=involvedObject.uid%3Dp'])
+    expect(reads()).toEqual(['GET /api/v1/namespaces/games/events?fieldSelector=involvedObject.uid%3Dp&limit=500'])
     const reason = 'not started on node-1 yet: FailedMount: volume "maps" not found'
     expect(reports[1]).toMatchObject({ phase: 'pending', reason })
     expect(reports[1]?.blocked).toBeUndefined()
