@@ -34,7 +34,7 @@ describeWith('helm', describeOnCluster)('the Helm chart on a cluster', () => {
     const arena = join(folder, 'examples/kubernetes/more/arena.yaml')
     await writeFile(arena, (await readFile(arena, 'utf8')).replace('namespace: default', `namespace: ${games}`))
     const values = blocks(page, 'yaml').find((text) => fileOf(text) === 'values.yaml') ?? ''
-    const own = `namespaces: [${games}]\nportRange: ${portRange}\nenv: { REGION: eu }\n`
+    const own = `namespaces: [${games}]\nportRange: ${portRange}\nenv: { REGION: eu }\nnetworkPolicy: { enabled: true }\n`
     await writeFile(join(folder, 'values.yaml'), `${values}${own}`)
   }, 280_000)
   afterAll(async () => {
@@ -110,6 +110,7 @@ describeWith('helm', describeOnCluster)('the Helm chart on a cluster', () => {
     await printed('helm upgrade')
     expect(await kubectl('get', 'deployment', '-n', host, 'gamekeeper', '-o', 'yaml')).toContain('REGION')
     expect(await kubectl('get', 'ingress', '-n', host, 'gamekeeper', '-o', 'yaml')).toContain('allocate.example.com')
+    expect(await kubectl('get', 'networkpolicy', '-n', host, '-o', 'name')).toContain('gamekeeper')
     expect((await tokens())['allocate']).toBe(token)
     await vi.waitFor(async () => {
       const again = await allocate(token, sessionID)
@@ -120,7 +121,8 @@ describeWith('helm', describeOnCluster)('the Helm chart on a cluster', () => {
     await printed('kubectl delete gsb --all')
     await vi.waitFor(async () => expect(await printed('kubectl get gs,pods', '-o name')).toBe(''), waitOptions)
     await printed('helm uninstall')
-    const kinds = 'all,secrets,serviceaccounts,pdb,roles,rolebindings,clusterroles,clusterrolebindings'
+    const kinds =
+      'all,ingresses,networkpolicies,secrets,serviceaccounts,pdb,roles,rolebindings,clusterroles,clusterrolebindings'
     const ours = 'app.kubernetes.io/instance=gamekeeper'
     await vi.waitFor(async () => {
       for (const namespace of [host, games]) {
