@@ -71,6 +71,7 @@ export type {
   GameSessionBody,
   GrantedAllocation,
   JoinRequest,
+  OwnAllocation,
   RequestedAllocation,
   ReserveSeatsOptions,
   Sessions,
@@ -95,6 +96,7 @@ export type {
   CounterCondition,
   LabelExpression,
   ListCondition,
+  OwnAllocationRequest,
   ServerSelector,
 } from './rules/model/allocation.js'
 export type * from './rules/model/resources.js'

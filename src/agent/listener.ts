@@ -19,12 +19,12 @@ import {
 } from '../rules/game/heartbeat.js'
 import { answerText } from './answer.js'
 import { type Body, HeartbeatBodies, maxHeartbeatBytes } from './bodies.js'
-import { type DataTarget, gameDataHandler } from './game-data.js'
+import { dataRequests, gameRequestHandler, type GameRequestTarget, sessionRequests } from './game-requests.js'
 import type { ForwardHeartbeat, MountedRequest } from './requests.js'
 import { refuse, send } from './responses.js'
 
 /** The part of a fleet that the agent uses. */
-export interface HeartbeatTarget extends DataTarget {
+export interface HeartbeatTarget extends GameRequestTarget {
   heartbeat(sessionHostId: string, heartbeat: Heartbeat): HeartbeatAnswer
   /**
    * See `Fleet.knowsServer`. Called before the body is read: of a heartbeat from a caller that is no server, only the start is read.
@@ -47,22 +47,25 @@ export interface AgentListenerOptions {
   readonly logger?: Logger | false
 }
 
-export type AgentOperation = 'heartbeat' | 'gsdkInfo' | 'updateData'
+export type AgentOperation = 'heartbeat' | 'gsdkInfo' | 'updateData' | 'allocateSelf'
 
 /** The agent as a `node:http` listener. Also works behind Express and a body parser. Returns 404 for unknown paths. */
 export function agentListener(target: HeartbeatTarget, options: AgentListenerOptions = {}): RequestListener {
   checkOptions('agentListener', options, { authorize: aFunction, logger: aLogger })
   const { authorize } = options
   const logger = loggerOf(options.logger)
-  const serveHeartbeat = heartbeatHandler(target, logger)
-  const serveData = gameDataHandler(target, logger)
+  const handlers = {
+    heartbeat: heartbeatHandler(target, logger),
+    updateData: gameRequestHandler(target, dataRequests(target), logger),
+    allocateSelf: gameRequestHandler(target, sessionRequests(target), logger),
+  }
 
   const serve = (request: MountedRequest, response: ServerResponse) => {
     const call = callOf(request.originalUrl ?? request.url ?? '/')
     if (call === undefined) return refuse(response, 404, 'unknown path; heartbeats go to /v1/sessionHosts/{id}')
     if (call === malformed) return refuse(response, 400, 'the id in the path is not validly percent-encoded')
     const { method } = request
-    const allowed = call === gsdkInfo ? ['POST'] : call.isData ? ['PATCH'] : ['PATCH', 'POST']
+    const allowed = call === gsdkInfo ? ['POST'] : call.operation === 'heartbeat' ? ['PATCH', 'POST'] : ['PATCH']
     if (method === undefined || !allowed.includes(method)) {
       response.setHeader('Allow', allowed.join(', '))
       return refuse(response, 405, `${method} is not allowed here`)
@@ -71,7 +74,7 @@ export function agentListener(target: HeartbeatTarget, options: AgentListenerOpt
       discardRest(request)
       return send(response, 200, '')
     }
-    return (call.isData ? serveData : serveHeartbeat)(call.id, request, response)
+    return handlers[call.operation](call.id, request, response)
   }
   if (authorize === undefined) return serve
 
@@ -197,31 +200,35 @@ const continueAnswer: HeartbeatAnswer = { operation: 'Continue', nextHeartbeatIn
 
 const gsdkInfo = Symbol('gsdkInfo')
 const malformed = Symbol('malformed')
-type Call = { readonly id: string; readonly isData: boolean } | typeof gsdkInfo | typeof malformed | undefined
+type GameCall = { readonly id: string; readonly operation: Exclude<AgentOperation, 'gsdkInfo'> }
+type Call = GameCall | typeof gsdkInfo | typeof malformed | undefined
 
 function operationOf(call: Exclude<Call, undefined | typeof malformed>): AgentOperation {
   if (call === gsdkInfo) return 'gsdkInfo'
-  return call.isData ? 'updateData' : 'heartbeat'
+  return call.operation
 }
 
 const heartbeatPrefix = '/v1/sessionHosts/'
-const heartbeatSuffix = '/heartbeats'
-const dataSuffix = '/data'
+const suffixes = { '/heartbeats': 'heartbeat', '/data': 'updateData', '/session': 'allocateSelf' } as const
 const gsdkInfoPath = /^\/v1\/metrics\/[^/]+\/gsdkinfo\/?$/
 
-/** Determines the call from the request target: `/v1/sessionHosts/{id}[/heartbeats]`, `/v1/sessionHosts/{id}/data` or `/v1/metrics/{id}/gsdkinfo`. */
+/** Determines the call from the request target: `/v1/sessionHosts/{id}[/heartbeats]`, `/v1/sessionHosts/{id}/data`, `…/session` or `/v1/metrics/{id}/gsdkinfo`. */
 function callOf(target: string): Call {
   const path = pathOf(target)
   if (!path.startsWith(heartbeatPrefix)) return gsdkInfoPath.test(path) ? gsdkInfo : undefined
   let end = path.endsWith('/') ? path.length - 1 : path.length
-  const isData = path.endsWith(dataSuffix, end)
-  if (isData) end -= dataSuffix.length
-  else if (path.endsWith(heartbeatSuffix, end)) end -= heartbeatSuffix.length
+  let operation: GameCall['operation'] = 'heartbeat'
+  for (const [suffix, named] of Object.entries(suffixes)) {
+    if (!path.endsWith(suffix, end)) continue
+    operation = named
+    end -= suffix.length
+    break
+  }
   const id = path.slice(heartbeatPrefix.length, end)
   if (id === '' || id.includes('/')) return undefined
-  if (!id.includes('%')) return { id, isData }
+  if (!id.includes('%')) return { id, operation }
   try {
-    return { id: decodeURIComponent(id), isData }
+    return { id: decodeURIComponent(id), operation }
   } catch {
     return malformed
   }

@@ -2,10 +2,10 @@
 import type { CallOptions } from './call-options.js'
 
 /**
- * How a caller is identified. `host`: by the host app. `token` and `certificate`: over HTTP. `anonymous`: an HTTP request without
+ * How a caller is identified. `host`: by the host app. `game`: by the secret of its server. `token` and `certificate`: over HTTP. `anonymous`: an HTTP request without
  * authentication.
  */
-export type CallerKind = 'host' | 'token' | 'certificate' | 'anonymous'
+export type CallerKind = 'host' | 'game' | 'token' | 'certificate' | 'anonymous'
 
 /** Never contains a secret. */
 export interface Caller {

@@ -1,18 +1,27 @@
 /** The fleet facade: the interface that a host app calls. */
 import type { Heartbeat, HeartbeatAnswer, HeartbeatHold } from '../rules/game/heartbeat.js'
+import type { OwnAllocationRequest } from '../rules/model/allocation.js'
 import type { AllocationRequest, ApplyResult, BuildSpec, RefLike } from '../rules/model/resources.js'
 import type { BuildSpecInput, RunSpec } from '../rules/model/run.js'
 import type { ServerData, ServerDataUpdate } from '../rules/model/server-data.js'
 import type { GameServer, GameServerBuild, GameServerBuildDetail, GameServerDetail } from '../rules/model/wire.js'
 import type { AuditedCallOptions } from './audit.js'
-import type { IsolationStatus, LogsOptions } from './backend.js'
+import type { LogsOptions } from './backend.js'
 import type { AllOptions, CallOptions, Page, PageOptions } from './call-options.js'
 import type { EventListener, EventReader, FleetEvent, FleetEventType, ReadEventsOptions } from './events.js'
-import type { BuildStats, FleetActivity, FleetObserver } from './observer.js'
+import type { FleetActivity, FleetHealth, FleetObserver, FleetStats } from './observer.js'
 import type { DrainOptions, DrainResult } from './options.js'
-import type { AllocateManyOptions, AllocateOptions, Allocation, BatchResult, Sessions } from './sessions.js'
+import type {
+  AllocateManyOptions,
+  AllocateOptions,
+  Allocation,
+  BatchResult,
+  OwnAllocation,
+  Sessions,
+} from './sessions.js'
 import type { FleetStore } from './store.js'
 
+export type { FleetHealth, FleetStats } from './observer.js'
 export type { AllocateManyOptions, AllocateOptions } from './sessions.js'
 export type { FleetStore } from './store.js'
 
@@ -173,37 +182,6 @@ export interface ServerHistory {
   readonly text: string
 }
 
-export interface FleetStats {
-  /** True if this host is the leader. */
-  readonly leads: boolean
-  /** Heartbeats received since this fleet was created. */
-  readonly heartbeats: number
-  /** Statistics of each build. Empty if another host is the leader. */
-  readonly builds: readonly BuildStats[]
-}
-
-export interface FleetHealth {
-  /** True if this host can serve calls: it is the leader, is not draining, and its store and backend work. */
-  readonly ready: boolean
-  /** True if this host is the leader. */
-  readonly leads: boolean
-  /**
-   * False if this host could neither lead nor find out who does for a minute, such as without valid credentials. `problems` says why.
-   */
-  readonly canLead: boolean
-  /** True if the store works. */
-  readonly store: boolean
-  /** True if the backend works. */
-  readonly backend: boolean
-  /** A sentence for each problem; empty if `ready`. */
-  readonly problems: readonly string[]
-  /**
-   * How this host separates game servers, and which limits hold. Only for backends that depend on the machine for this: the
-   * process backend.
-   */
-  readonly isolation?: IsolationStatus
-}
-
 /**
  * All calls on builds, servers and details, as well as `allocate`, `explain` and `drain`, can also throw `not-leader`,
  * `closed` and `aborted`. Calls that write throw `unavailable` if the store does not accept the write.
@@ -255,6 +233,13 @@ export interface Fleet {
    * call. Resolves with the data when they are durable. Rejects with `not-found` if no server has this id, and like `servers.update`.
    */
   updateOwnData(sessionHostId: string, change: ServerDataUpdate): Promise<ServerData>
+  /**
+   * Allocates the server with this id, which contains the server's secret, to a session of its game's own: for an endpoint that games call.
+   * Resolves with the session when it is durable; a repeated call does, too. A game that has not reported StandingBy is ready from now on.
+   * Rejects with `invalid`, `in-use` if the server has another session, is getting one or is reserved, or if another server has the
+   * session, `not-found` if no server has this id or it is terminating, and like `allocate`.
+   */
+  allocateOwnServer(sessionHostId: string, request?: OwnAllocationRequest): Promise<OwnAllocation>
   /** Adds a listener for one type of event, or for all types with `*`. The returned function removes it. */
   on<T extends FleetEventType | '*'>(type: T, listener: EventListener<T>): () => void
   /**

@@ -1,6 +1,7 @@
-/** Measurements of a fleet's own work, for metrics. Nothing is measured unless an observer is added. */
+/** What a fleet reports of itself: statistics, health, and measurements of its own work. Nothing is measured unless an observer is added. */
 import type { EndingReason, Ref } from '../rules/model/resources.js'
 import type { BuildCounts, BuildHealth } from '../rules/model/status.js'
+import type { IsolationStatus } from './backend.js'
 import type { ErrorCode } from './errors.js'
 
 export type BackendOperation = 'create' | 'destroy' | 'list' | 'prepare' | 'protect' | 'unprotect' | 'find'
@@ -90,4 +91,35 @@ export interface FleetActivity {
 export function callOutcome(outcome: 'ok' | ErrorCode): CallOutcome {
   if (outcome === 'ok') return 'ok'
   return outcome === 'conflict' || outcome === 'not-found' ? 'conflict' : 'failed'
+}
+
+export interface FleetStats {
+  /** True if this host is the leader. */
+  readonly leads: boolean
+  /** Heartbeats received since this fleet was created. */
+  readonly heartbeats: number
+  /** Statistics of each build. Empty if another host is the leader. */
+  readonly builds: readonly BuildStats[]
+}
+
+export interface FleetHealth {
+  /** True if this host can serve calls: it is the leader, is not draining, and its store and backend work. */
+  readonly ready: boolean
+  /** True if this host is the leader. */
+  readonly leads: boolean
+  /**
+   * False if this host could neither lead nor find out who does for a minute, such as without valid credentials. `problems` says why.
+   */
+  readonly canLead: boolean
+  /** True if the store works. */
+  readonly store: boolean
+  /** True if the backend works. */
+  readonly backend: boolean
+  /** A sentence for each problem; empty if `ready`. */
+  readonly problems: readonly string[]
+  /**
+   * How this host separates game servers, and which limits hold. Only for backends that depend on the machine for this: the
+   * process backend.
+   */
+  readonly isolation?: IsolationStatus
 }

@@ -199,6 +199,11 @@ export interface Sessions {
   join(request: JoinRequest, options?: AuditedCallOptions): Promise<GameSession>
 }
 
+/** The session for which a game has taken its own server. */
+export interface OwnAllocation {
+  readonly sessionID: string
+}
+
 /** An allocation that is requested through the store instead of by a call, such as by an object in a cluster. */
 export interface RequestedAllocation extends Required<CallOptions> {
   /** Only builds and sessions of this namespace are used. */

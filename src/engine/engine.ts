@@ -14,6 +14,7 @@ import type { Reservations } from './instances/reservations.js'
 import { LostServer } from './persistence/server-writer.js'
 import type { Activity } from './reporting/activity.js'
 import type { Seats } from './seats/seats.js'
+import { SelfAllocation } from './self-allocation.js'
 import type { BuildEntry, ServerEntry } from './state/entries.js'
 import type { Inventory } from './state/inventory.js'
 import { isSaved, serversOf } from './state/queries.js'
@@ -32,6 +33,7 @@ export class Engine {
   readonly builds: BuildOperations
   readonly allocator: Allocator
   readonly batches: Pick<Batches, 'allocate'>
+  readonly selfAllocation: SelfAllocation
   readonly maintenance: MaintenanceAnnouncements
   readonly activity: Pick<Activity, 'read'>
   readonly serverData: ServerDataUpdates
@@ -52,6 +54,7 @@ export class Engine {
         if (entry) await this.endSession(entry, sessionID, 'a batch that could not be completed')
       },
     })
+    this.selfAllocation = new SelfAllocation(this.#parts.ctx, this.#parts)
     this.maintenance = this.#parts.maintenance
     this.activity = this.#parts.activity
     this.serverData = this.#parts.serverData

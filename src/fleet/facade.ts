@@ -9,7 +9,7 @@ import type { AllocateOptions, Fleet, FleetStats, ServerFilter, ServerHistory } 
 import { type LeaderLink, leadsPath } from '../contracts/elector.js'
 import type { FleetActivity } from '../contracts/observer.js'
 import type { ResolvedOptions } from '../contracts/options.js'
-import type { Allocation } from '../contracts/sessions.js'
+import type { Allocation, OwnAllocation } from '../contracts/sessions.js'
 import type { Store, StoreCheck } from '../contracts/store.js'
 import { buildStats } from '../engine/reporting/stats.js'
 import { lookUp } from '../engine/state/inventory.js'
@@ -17,7 +17,7 @@ import { type AllocationRequest, keyOf, type RefLike } from '../rules/model/reso
 import { noData, type ServerData } from '../rules/model/server-data.js'
 import { confirmTimeoutMs } from '../rules/planning/allocation.js'
 import { isObject, shown } from '../rules/validation/problem.js'
-import { readAllocationRequest } from '../rules/validation/requests.js'
+import { readAllocationRequest, readOwnAllocation } from '../rules/validation/requests.js'
 import { Audit, type AuditedSubject } from './audit.js'
 import { allocateMany } from './batch-call.js'
 import { HealthCheck } from './health.js'
@@ -91,11 +91,11 @@ export function facade(deps: FacadeDependencies): Fleet {
       const subjectOf = (request: AllocationRequest, allocation?: Allocation) => allocated(term, request, allocation)
       return allocateMany({ term, maxWaitMs: limits.maxWaitMs, audit, subjectOf }, requests, options)
     },
-
     heartbeat: (sessionHostId, heartbeat) => term.heartbeat(sessionHostId, heartbeat),
     knowsServer: (sessionHostId) => term.knowsServer(sessionHostId),
     holdHeartbeat: (sessionHostId, hold) => term.holdHeartbeat(sessionHostId, hold),
     updateOwnData: (sessionHostId, change) => updateOwnData(term, sessionHostId, change),
+    allocateOwnServer: (sessionHostId, request = {}) => allocateOwnServer(term, audit, sessionHostId, request),
     on: (type, listener) => emitter.on(type, listener),
     events(options = {}) {
       checkNames('events', options, ['from', 'signal'])
@@ -163,10 +163,35 @@ function allocated(term: LeaderTerm, request: unknown, allocation?: Allocation):
   return allocation && { sessionID }
 }
 
+async function allocateOwnServer(
+  term: LeaderTerm,
+  audit: Audit,
+  sessionHostId: string,
+  request: unknown,
+): Promise<OwnAllocation> {
+  const checked = readOwnAllocation(request)
+  if (!checked.ok) throw new FleetError('invalid', `${checked.problem.field} ${checked.problem.message}`)
+  const { inventory, selfAllocation } = term.engine()
+  const entry = inventory.serverByHostId(sessionHostId)
+  if (!entry) throw noServerError()
+  const { build, ref: server } = entry
+  const caller = { kind: 'game', name: server.name } as const
+  const subjectOf = (sessionID = checked.value.sessionID) => ({
+    ...{ build: build.ref, server },
+    ...(sessionID !== undefined && { sessionID }),
+  })
+  const allocate = () => selfAllocation.allocate(entry, checked.value)
+  return { sessionID: await audit.call('allocate', { caller }, subjectOf, allocate) }
+}
+
+function noServerError(): FleetError {
+  return new FleetError('not-found', 'no server of this fleet has this id')
+}
+
 async function updateOwnData(term: LeaderTerm, sessionHostId: string, change: unknown): Promise<ServerData> {
   const { inventory, serverData } = term.engine()
   const entry = inventory.serverByHostId(sessionHostId)
-  if (!entry) throw new FleetError('not-found', 'no server of this fleet has this id')
+  if (!entry) throw noServerError()
   await serverData.update(entry, change)
   return entry.record.data ?? noData
 }

@@ -51,6 +51,11 @@ export class AgentClient {
     return this.#send('PATCH', `/v1/sessionHosts/${this.#id}/data`, body, 1, undefined, this.#changes)
   }
 
+  /** Takes this server for a session. Resolves and rejects like `updateData`. */
+  allocateSelf(body: object): Promise<string> {
+    return this.#send('PATCH', `/v1/sessionHosts/${this.#id}/session`, body, 1, undefined, this.#changes)
+  }
+
   /** Aborts requests in flight. */
   close(): void {
     this.#closed = true

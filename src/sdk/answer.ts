@@ -1,5 +1,5 @@
 /** Reads the agent's answer to a heartbeat, and knows sessions in it that have ended. Lenient, because other GSDK agents omit or add fields. */
-import type { SessionConfig } from '../rules/game/heartbeat.js'
+import type { EndedSession, SessionConfig } from '../rules/game/heartbeat.js'
 import { isObject, shown } from '../rules/validation/problem.js'
 
 export interface Answer {
@@ -67,10 +67,16 @@ export class EndedSessions {
   readonly #ids = new Set<string>()
   #count = 0
   #report: object = Object.freeze({})
+  #last: EndedSession | undefined
 
   /** Fields of each heartbeat: none before a session has ended. */
   get report(): object {
     return this.#report
+  }
+
+  /** The session that has ended last. */
+  get last(): EndedSession | undefined {
+    return this.#last
   }
 
   add(sessionID: string): void {
@@ -95,6 +101,7 @@ export class EndedSessions {
   }
 
   #reportEnd(sessionID: string): void {
+    this.#last = { sessionID, number: this.#count }
     this.#report = Object.freeze({ EndedSession: { SessionId: sessionID, Number: this.#count } })
   }
 }

@@ -13,8 +13,8 @@ import { type HealthCheck, healthCheck } from './health-check.js'
 import { HeartbeatLoop } from './heartbeat-loop.js'
 import type { Logs } from './logs.js'
 import { type MaintenanceCallback, MaintenanceCallbacks } from './maintenance-callbacks.js'
-import { updateData } from './server-data.js'
-import { KeepAlive } from './timers.js'
+import { allocateSelf, type OwnSession, updateData } from './server-data.js'
+import { deferred, KeepAlive } from './timers.js'
 import { intervalOf, type SdkTiming } from './timing.js'
 
 export type SdkState = Extract<GameState, 'Initializing' | 'StandingBy' | 'Active' | 'Terminating'>
@@ -47,6 +47,14 @@ export interface Gsdk {
    * `unavailable`, after which the change may have been made.
    */
   readonly updateData: (change: ServerDataUpdate) => Promise<ServerData>
+  /**
+   * Takes this server for a session of the game's own, without a caller, and resolves with the session once the game has it, as
+   * `readyForPlayers` and `readyForNext` do. The game is ready for players from now on. A call with the sessionID that this server has
+   * resolves with it. Repeats the request for 15 s while no host can carry it out. Rejects with a FleetError: `in-use` if a caller
+   * has taken the server first, if it is reserved, or if another server has the session; `invalid`, `draining`, `not-found` if the server is
+   * terminating, `unsupported`, or `unavailable`, after which the server may have been taken.
+   */
+  readonly allocateSelf: (request?: OwnSession) => Promise<SessionConfig>
   /**
    * Calls `fn` once when this server has to end, either because a heartbeat answer says so or because of SIGTERM. Calls it
    * immediately if that has already happened. `fn` should save what it must and end the process, which is killed when the
@@ -91,6 +99,7 @@ export function createGsdk(deps: GsdkDependencies): Gsdk {
     readyForNext: () => server.readyForNext(),
     updateConnectedPlayers: (ids: readonly string[]) => server.updateConnectedPlayers(ids),
     updateData: (change: ServerDataUpdate) => updateData(deps.client, change),
+    allocateSelf: (request: OwnSession = {}) => server.allocateSelf(request),
     onTerminate: (fn: () => void | Promise<void>) => server.onTerminate(fn),
     onMaintenance: (fn: MaintenanceCallback) => server.maintenance.add(fn),
     stop: () => server.stop(),
@@ -163,6 +172,15 @@ class GameServerSession {
     this.#next = deferred()
     this.#enter('StandingBy')
     this.#keepAlive.start()
+    return this.#next.promise
+  }
+
+  async allocateSelf(request: OwnSession): Promise<SessionConfig> {
+    void this.readyForPlayers()
+    const { last } = this.#endedSessions
+    await allocateSelf(this.#deps.client, { ...request, ...(last && { endedSession: last }) })
+    // The answer to the next heartbeat has the session.
+    if (this.#session === undefined) this.#heartbeats.sendSoon(0)
     return this.#next.promise
   }
 
@@ -277,12 +295,4 @@ class GameServerSession {
       this.#deps.logger.error({ err }, 'an onTerminate callback failed')
     }
   }
-}
-
-function deferred<T>(): { readonly promise: Promise<T>; readonly resolve: (value: T) => void } {
-  let resolve: (value: T) => void = () => {}
-  const promise = new Promise<T>((settle) => {
-    resolve = settle
-  })
-  return { promise, resolve }
 }

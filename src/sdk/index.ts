@@ -5,6 +5,7 @@
 export { start, type StartOptions } from './start.js'
 export type { GamePort, GameServerConfig } from './config.js'
 export type { Gsdk, SdkState } from './gsdk.js'
+export type { OwnSession } from './server-data.js'
 export type { Logs } from './logs.js'
 export type { SdkTiming } from './timing.js'
 export type { ServerData, ServerDataUpdate } from '../rules/model/server-data.js'

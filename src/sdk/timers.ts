@@ -23,3 +23,12 @@ export class KeepAlive {
     this.#timer = undefined
   }
 }
+
+/** A promise, and the function that resolves it. */
+export function deferred<T>(): { readonly promise: Promise<T>; readonly resolve: (value: T) => void } {
+  let resolve: (value: T) => void = () => {}
+  const promise = new Promise<T>((settle) => {
+    resolve = settle
+  })
+  return { promise, resolve }
+}

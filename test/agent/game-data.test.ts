@@ -121,7 +121,7 @@ describe('a game that changes its data', () => {
     const client = clientOf(url, 'arena-x.1')
     await expect(updateData(client, { counters: { rooms: { decrement: 1 } } })).rejects.toMatchObject({
       code: 'unavailable',
-      message: expect.stringContaining('did not confirm the change'),
+      message: expect.stringContaining('did not confirm the request'),
     })
     expect(calls).toBe(1)
   })

@@ -15,6 +15,7 @@ const onlyHere = {
   knowsServer: 'for an agent in this process',
   holdHeartbeat: 'for an agent in this process',
   updateOwnData: 'for an agent in this process',
+  allocateOwnServer: 'for an agent in this process',
   on: 'calls a function in this process; a client reads `events`',
   observe: 'calls functions in this process; a client reads /metrics',
   store: 'writes to a directory of this host',

@@ -615,6 +615,23 @@ const reservations: readonly PlantedBug[] = [
   },
 ]
 
+const selfAllocation: readonly PlantedBug[] = [
+  {
+    name: 'a game is told that it has its own server before that is stored',
+    standsFor: 'a game begins a session that the next leader gives away',
+    file: 'src/engine/self-allocation.ts',
+    from: 'const { SessionID } = await this.#deps.allocator.allocate(',
+    to: 'const early = this.#deps.allocator.allocate({ server: entry.ref, sessionID }, { waitMs: 0 }).catch(() => {})\n    if (early) return sessionID\n    const { SessionID } = await this.#deps.allocator.allocate(',
+  },
+  {
+    name: 'a game takes its own server although it is reserved',
+    standsFor: 'a server that is reserved for a tournament plays something else',
+    file: 'src/engine/self-allocation.ts',
+    from: "if (entry.record.reservedUntil !== undefined) throw inUseError(entry, 'is reserved')",
+    to: '',
+  },
+]
+
 const selection: readonly PlantedBug[] = [
   {
     name: 'an atomic batch that does not wait is made in part',
@@ -658,4 +675,5 @@ export const plantedBugs: readonly PlantedBug[] = [
   ...selection,
   ...seats,
   ...reservations,
+  ...selfAllocation,
 ]

@@ -31,13 +31,14 @@ export function forwardedGroups(fleet: object, groups: readonly RouteGroup[]): r
  * it then answers the game, and the connection between the hosts stays open.
  */
 export function withHeartbeats(routes: Routes, fleet: HeartbeatTarget): Routes {
-  const { heartbeat, knowsServer, holdHeartbeat, updateOwnData } = fleet
+  const { heartbeat, knowsServer, holdHeartbeat, updateOwnData, allocateOwnServer } = fleet
   const link = internalsOf(fleet)?.link
   const agent = agentListener({
     heartbeat,
     ...(knowsServer && { knowsServer }),
     ...(holdHeartbeat && { holdHeartbeat }),
     ...(updateOwnData && { updateOwnData }),
+    ...(allocateOwnServer && { allocateOwnServer }),
   })
   return {
     ...routes,

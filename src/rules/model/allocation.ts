@@ -1,4 +1,5 @@
 /** What a caller asks for: a server of a build, or one that fits a selector, and what to change on it. */
+import type { EndedSession } from '../game/heartbeat.js'
 import type { ServerDataUpdate } from './server-data.js'
 
 export interface AllocationRequest {
@@ -33,6 +34,16 @@ export interface AllocationRequest {
   readonly counters?: NonNullable<ServerDataUpdate['counters']>
   /** Changes of lists, together with the session. A server that they would overfill does not fit. */
   readonly lists?: NonNullable<ServerDataUpdate['lists']>
+}
+
+/** The session for which a game takes its own server. */
+export interface OwnAllocationRequest {
+  /** As in an allocation. Default: one that no other server has, the same for a repeated call. */
+  readonly sessionID?: string
+  readonly sessionCookie?: string
+  readonly initialPlayers?: readonly string[]
+  /** The session that the game has ended last, if the fleet may not know that yet, as in its heartbeats. */
+  readonly endedSession?: EndedSession
 }
 
 export const allocationOrders = [

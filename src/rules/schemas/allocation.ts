@@ -69,6 +69,25 @@ export const allocationRequest = {
   },
 } as const satisfies ObjectSchema
 
+/** What a game sends to take its own server. */
+export const ownAllocationRequest = {
+  type: 'object',
+  unknownFields: 'refuse',
+  expected: 'an object, which may be empty',
+  properties: {
+    sessionID: allocationRequest.properties.sessionID,
+    sessionCookie: allocationRequest.properties.sessionCookie,
+    initialPlayers: allocationRequest.properties.initialPlayers,
+    endedSession: {
+      type: 'object',
+      unknownFields: 'refuse',
+      expected: 'an object with sessionID and number',
+      required: ['sessionID', 'number'],
+      properties: { sessionID, number: { type: 'integer', minimum: 1 } },
+    },
+  },
+} as const satisfies ObjectSchema
+
 /** The request where only GUIDs are accepted. */
 export const guidAllocationRequest = {
   ...allocationRequest,

@@ -1,9 +1,9 @@
 /** Validates and copies requests for builds, patches and allocations. Adds the checks that a schema cannot express. Pure. */
-import type { AllocationRequest } from '../model/allocation.js'
+import type { AllocationRequest, OwnAllocationRequest } from '../model/allocation.js'
 import type { BuildSpec, HealthLimits, PodTemplateSpec } from '../model/resources.js'
 import type { RunSpec } from '../model/run.js'
 import { fitsBytes, sizeLimits, utf8Bytes } from '../model/sizes.js'
-import { allocationRequest } from '../schemas/allocation.js'
+import { allocationRequest, ownAllocationRequest } from '../schemas/allocation.js'
 import { buildInput, buildPatch, buildSpecInput } from '../schemas/build.js'
 import { type Checked, invalid, isObject, type Refused, valid } from './problem.js'
 import { checkRunPorts, expandRun, runFieldsIn } from './run.js'
@@ -44,6 +44,8 @@ const checkBuildInput: Validator<{
 const checkPatch = compile(buildPatch)
 const checkAllocationRequest = compile(allocationRequest)
 const allocationFields = compileFields(allocationRequest)
+/** Reads what a game sends to take its own server. */
+export const readOwnAllocation: Validator<OwnAllocationRequest> = compile(ownAllocationRequest)
 
 /**
  * Reads the body of a request to create a build, and expands `run`. The result is a copy, so later changes to the body do not

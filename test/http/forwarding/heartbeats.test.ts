@@ -67,6 +67,20 @@ it('a change of the data of a server reaches the leader, and its errors the game
   await until(async () => (await change({ counters: { rooms: { count: 1 } } })).code === 'invalid')
 })
 
+it('a game whose host does not lead takes its own server', async () => {
+  const all = await scene()
+  const { leader, other, id } = all
+  await heard(all)
+  const take = async (body: unknown) => {
+    const url = `http://${other.fleet.agentAddress}/v1/sessionHosts/${id}/session`
+    const { status, text } = await call('PATCH', url, { body, validate: false })
+    return { status, ...JSON.parse(text) }
+  }
+  await until(async () => (await take({ sessionID })).status === 200)
+  expect((await leader.fleet.servers.list())[0]?.status.sessionID).toBe(sessionID)
+  await until(async () => (await take({ sessionID: 'another' })).code === 'in-use')
+})
+
 /** Resolves once the leader holds a heartbeat. */
 async function hold({ leader, beat }: Awaited<ReturnType<typeof scene>>) {
   const before = leader.fleet.stats().heartbeats

@@ -6,6 +6,7 @@ import { editExternally } from './external-edits.js'
 import { changeServerData, createInitialBuilds, operate } from './operators.js'
 import { reserveSeats } from './players.js'
 import { useReservations } from './reservers.js'
+import { takeOwnServers } from './self-allocators.js'
 
 /**
  * Callers that waited at the former leader retry at the new one, which has not heard its servers yet. Some waits end before it hears
@@ -52,6 +53,7 @@ export function startWorkload(context: SimulationContext): void {
   repeat(500, 15_000, () => start(() => changeServerData(context)))
   repeat(300, 8_000, () => start(() => reserveSeats(context)))
   repeat(4_000, 60_000, () => start(() => useReservations(context)))
+  repeat(4_000, 60_000, () => start(() => takeOwnServers(context)))
   if (world.chance(0.75)) repeat(10_000, 200_000, () => injectFault(context))
   if (!context.store.watched) return
   repeat(2_000, 60_000, () => editExternally(context))

@@ -1,53 +1,85 @@
 /**
- * Handles requests from a game to change the data of its own server. Each is answered once the change is durable. Unlike a heartbeat,
- * a request that cannot be carried out is answered with an error, and the SDK decides whether to repeat it.
+ * Handles requests from a game about its own server: to change its data, and to take it for a session. Each is answered once that is
+ * durable. Unlike a heartbeat, a request that cannot be carried out is answered with an error, and the SDK decides whether to repeat it.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { type ErrorCode, FleetError, messageOf } from '../contracts/errors.js'
 import type { Logger } from '../contracts/logger.js'
 import { discardRest } from '../platform/http-server.js'
+import type { OwnAllocation } from '../contracts/sessions.js'
+import type { OwnAllocationRequest } from '../rules/model/allocation.js'
 import { noData, type ServerData, type ServerDataUpdate } from '../rules/model/server-data.js'
 import { ascii } from './answer.js'
 import { type Body, HeartbeatBodies, maxHeartbeatBytes } from './bodies.js'
 import type { ForwardHeartbeat, MountedRequest } from './requests.js'
 import { send } from './responses.js'
 
-/** The part of a fleet that the agent uses for the data of servers. */
-export interface DataTarget {
+/** The part of a fleet that the agent uses for them. */
+export interface GameRequestTarget {
   /** See `Fleet.updateOwnData`. If absent, games cannot change their data. */
   updateOwnData?(sessionHostId: string, change: ServerDataUpdate): Promise<ServerData | undefined>
+  /** See `Fleet.allocateOwnServer`. If absent, games cannot take their servers. */
+  allocateOwnServer?(sessionHostId: string, request: OwnAllocationRequest): Promise<OwnAllocation>
   knowsServer?(sessionHostId: string): boolean
   readonly forwardHeartbeat?: ForwardHeartbeat | undefined
 }
 
-/** How many changes of one server may be in progress. A game that waits for each has one. */
+/** One kind of request. Its path is that of heartbeats, followed by `suffix`. */
+export interface GameRequestKind {
+  readonly suffix: string
+  /** Undefined if the fleet does not support it. The fleet validates the body. */
+  readonly carryOut: ((sessionHostId: string, body: unknown) => Promise<object>) | undefined
+}
+
+export function dataRequests(target: GameRequestTarget): GameRequestKind {
+  const { updateOwnData: update } = target
+  const carryOut = async (id: string, body: unknown) =>
+    (await update?.call(target, id, body as ServerDataUpdate)) ?? noData
+  return { suffix: '/data', carryOut: update && carryOut }
+}
+
+export function sessionRequests(target: GameRequestTarget): GameRequestKind {
+  const { allocateOwnServer: allocate } = target
+  return {
+    suffix: '/session',
+    carryOut: allocate && ((id, body) => allocate.call(target, id, body as OwnAllocationRequest)),
+  }
+}
+
+/** How many requests of one kind and server may be in progress. A game that waits for each has one. */
 const maxInProgress = 16
 
 const statuses: Readonly<Partial<Record<ErrorCode, number>>> = {
   invalid: 400,
   'not-found': 404,
   'out-of-range': 409,
+  'in-use': 409,
   'rate-limited': 429,
   unsupported: 501,
   'not-leader': 503,
   closed: 503,
   unavailable: 503,
+  draining: 503,
+  'none-standing-by': 503,
 }
 
-export function gameDataHandler(target: DataTarget, logger: Logger) {
+export function gameRequestHandler(
+  target: Pick<GameRequestTarget, 'forwardHeartbeat' | 'knowsServer'>,
+  { suffix, carryOut }: GameRequestKind,
+  logger: Logger,
+) {
   const bodies = new HeartbeatBodies()
   const inProgress = new Map<string, number>()
 
-  const update = async (id: string, change: unknown): Promise<ServerData> => {
+  const begin = async (id: string, body: unknown): Promise<object> => {
     const count = inProgress.get(id) ?? 0
     if (count >= maxInProgress) {
-      throw new FleetError('rate-limited', `${count} changes of this server are in progress; wait for them`)
+      throw new FleetError('rate-limited', `${count} requests of this server are in progress; wait for them`)
     }
-    if (!target.updateOwnData) throw new FleetError('unsupported', 'this host changes no data of servers')
+    if (!carryOut) throw new FleetError('unsupported', `this host does not serve ${suffix}`)
     inProgress.set(id, count + 1)
     try {
-      // The fleet validates the change.
-      return (await target.updateOwnData(id, change as ServerDataUpdate)) ?? noData
+      return await carryOut(id, body)
     } finally {
       const left = (inProgress.get(id) ?? 1) - 1
       if (left === 0) inProgress.delete(id)
@@ -55,25 +87,29 @@ export function gameDataHandler(target: DataTarget, logger: Logger) {
     }
   }
 
-  const answer = (response: ServerResponse, result: Promise<ServerData>) =>
+  const answer = (response: ServerResponse, result: Promise<object>) =>
     void result.then(
       (data) => send(response, 200, ascii(JSON.stringify(data))),
       (error: unknown) => {
-        if (!FleetError.is(error)) logger.error({ err: error }, 'change of server data failed')
+        if (!FleetError.is(error)) logger.error({ err: error }, 'request of a game failed')
         fail(response, error)
       },
     )
 
   const forward = (id: string, text: string, response: ServerResponse): boolean => {
     const gone = new AbortController()
-    const call = { prefer: undefined, waitMs: 0, signal: gone.signal, suffix: '/data' }
+    const call = { prefer: undefined, waitMs: 0, signal: gone.signal, suffix }
     const answered = target.forwardHeartbeat?.(id, text, call)
     if (answered === undefined) return false
     response.once('close', () => gone.abort())
     void answered.then((found) => {
       if (response.destroyed) return
       if (found) send(response, found.status, found.text)
-      else fail(response, new FleetError('unavailable', 'the leader has not answered; the change may have been made'))
+      else
+        fail(
+          response,
+          new FleetError('unavailable', 'the leader has not answered; the request may have been carried out'),
+        )
     })
     return true
   }
@@ -89,15 +125,15 @@ export function gameDataHandler(target: DataTarget, logger: Logger) {
     }
     if (forward(id, body.text, response)) return
     try {
-      const change: unknown = JSON.parse(body.text)
-      answer(response, update(id, change))
+      const parsed: unknown = JSON.parse(body.text)
+      answer(response, begin(id, parsed))
     } catch (error) {
       fail(response, new FleetError('invalid', `body is not JSON: ${messageOf(error)}`))
     }
   }
 
   return (id: string, request: MountedRequest, response: ServerResponse) => {
-    if (request.readableDidRead) return answer(response, update(id, request.body))
+    if (request.readableDidRead) return answer(response, begin(id, request.body))
     const done = (body: Body) => handleBody(id, body, request, response)
     return (target.knowsServer?.(id) ?? true) ? bodies.ofServer(id, request, done) : bodies.ofStranger(request, done)
   }
