@@ -194,6 +194,12 @@ function serverStatus(): StructuralSchema {
         ...text,
         description: 'Who announced nextScheduledMaintenance, and for what: server, node or backend.',
       },
+      appliedMetadata: {
+        type: 'object',
+        description:
+          'The edited labels and annotations in metadata that the data include. What differs from them is applied once.',
+        properties: { labels: unbounded(serverData.labels), annotations: unbounded(serverData.annotations) },
+      },
       endedSessions: {
         type: 'integer',
         minimum: 1,

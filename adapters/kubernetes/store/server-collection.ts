@@ -4,12 +4,20 @@ import type { Logger } from '../../../src/contracts/logger.js'
 import type { Versioned } from '../../../src/contracts/store.js'
 import { keyOf, type Ref, type Server } from '../../../src/rules/model/resources.js'
 import { fieldsAt, textAt } from '../client/fields.js'
-import { keyFor, type KubeObject, type OwnerReference, revisionOf } from '../client/kube-objects.js'
+import { keyFor, type KubeObject, type OwnerReference, refOf, revisionOf } from '../client/kube-objects.js'
 import type { BuildCollection } from './build-collection.js'
 import { CustomCollection } from './custom-collection.js'
 import type { CustomObjectsDependencies } from './custom-objects.js'
 import { type FleetResources, ownerReferenceTo } from './objects/custom-resources.js'
-import { hasServerStatus, newServerObject, readServer, serverStatus, type TokenKey } from './objects/server-object.js'
+import { editedMetadata, type EditedMetadata } from './objects/edited-metadata.js'
+import {
+  hasServerStatus,
+  newServerObject,
+  readEditedData,
+  readServer,
+  serverStatus,
+  type TokenKey,
+} from './objects/server-object.js'
 import { SpecRepair } from './spec-repair.js'
 
 interface CachedServer {
@@ -19,7 +27,15 @@ interface CachedServer {
   readonly sessionID: string | undefined
   /** Why it is Pending, as its status says. */
   readonly message: string | undefined
+  /** Labels and annotations that people have edited, which the data of this revision include. */
+  readonly edited: EditedMetadata | undefined
   readonly revision: number
+}
+
+export interface ServerCollectionOptions {
+  readonly logger: Logger
+  /** Called with a sentence about an edit of a server's metadata that cannot be applied. */
+  readonly editRefused: (ref: Ref, message: string) => void
 }
 
 export class ServerCollection extends CustomCollection<Server> {
@@ -28,22 +44,26 @@ export class ServerCollection extends CustomCollection<Server> {
   readonly #specs: SpecRepair
   /** Why servers are still Pending. A write of a record replaces the whole status, so it includes this. */
   readonly #messages = new Map<string, string>()
+  /** Edits that are not possible, by key, so that each is reported once. */
+  readonly #refused = new Map<string, string>()
+  readonly #editRefused: (ref: Ref, refused: string) => void
 
   constructor(
     deps: CustomObjectsDependencies,
     resources: FleetResources,
     encryption: TokenKey,
     builds: BuildCollection,
-    logger: Logger,
+    { logger, editRefused }: ServerCollectionOptions,
   ) {
     super(deps, {
       resource: resources.servers,
-      read: (object) => readServer(object, encryption),
+      read: (object) => readServer(object, encryption, resources.servers.group),
       create: (server) =>
         newServerObject(server, resources, encryption, builds.ownerByUid(server.namespace, server.buildUid)),
       initialStatus: (server, basedOn) => (hasServerStatus(server) ? serverStatus(server, basedOn) : undefined),
     })
     this.#resources = resources
+    this.#editRefused = editRefused
     this.#specs = new SpecRepair({
       ...{ api: deps.api, objects: this.objects, logger },
       isGenuine: (spec) => encryption.isGenuine(textAt(spec, 'token') ?? '', textAt(spec, 'uid') ?? ''),
@@ -67,7 +87,13 @@ export class ServerCollection extends CustomCollection<Server> {
     const priority = session !== undefined && this.#cached.get(keyOf(record))?.sessionID !== session.id
     if (record.state !== 'Pending') this.#messages.delete(keyOf(record))
     const message = this.#messages.get(keyOf(record))
-    const status = { ...serverStatus(record, basedOn), ...(message !== undefined && { message }) }
+    // The write succeeds only if the metadata are still those of the revision that it replaces.
+    const appliedMetadata = this.#cached.get(keyOf(record))?.edited
+    const status = {
+      ...serverStatus(record, basedOn),
+      ...(message !== undefined && { message }),
+      ...(appliedMetadata && { appliedMetadata }),
+    }
     return this.putStatus(record, basedOn, status, { ...options, priority })
   }
 
@@ -121,6 +147,7 @@ export class ServerCollection extends CustomCollection<Server> {
     if (cached && last && cached.revision > Number(revisionOf(last))) return
     this.#cached.delete(keyOf(ref))
     this.#messages.delete(keyOf(ref))
+    this.#refused.delete(keyOf(ref))
     this.#specs.forget(keyOf(ref))
   }
 
@@ -134,7 +161,18 @@ export class ServerCollection extends CustomCollection<Server> {
     const uid = textAt(fieldsAt(object, 'spec'), 'uid')
     const status = fieldsAt(object, 'status')
     const message = isPending(object) ? textAt(status, 'message') : undefined
-    this.#cached.set(key, { uid, owner, sessionID: textAt(status, 'sessionID'), message, revision })
+    const edited = editedMetadata(object, this.#resources.servers.group)
+    this.#cached.set(key, { uid, owner, sessionID: textAt(status, 'sessionID'), message, edited, revision })
+    if (edited) this.#reportRefused(object)
+  }
+
+  #reportRefused(object: KubeObject): void {
+    const key = keyFor(object)
+    const { refused } = readEditedData(object, this.#resources.servers.group)
+    const message = refused.join('; ')
+    if (message === '' || this.#refused.get(key) === message) return
+    this.#refused.set(key, message)
+    this.#editRefused(refOf(object), message)
   }
 }
 

@@ -82,7 +82,11 @@ export class KubernetesStore implements Store {
       resources,
     )
     const encryption = tokenEncryption({ clock, logger, key: () => this.#key.key })
-    this.servers = new ServerCollection(deps, resources, encryption, this.builds, logger)
+    const editRefused = (ref: Ref, message: string) => {
+      const object = involvedObject(resources.servers, ref, this.ownerOfServer(ref))
+      this.display.show({ type: 'Warning', reason: 'EditRefused', message, at: clock.now(), object })
+    }
+    this.servers = new ServerCollection(deps, resources, encryption, this.builds, { logger, editRefused })
     this.details = new DetailCollection(deps, resources, this.servers)
     this.#allocations = new CustomObjects(deps, resources.allocations)
     this.#follower = new CollectionFollower({ api, clock, logger })

@@ -13,11 +13,13 @@ import {
   serverStates,
 } from '../../../../src/rules/model/resources.js'
 import { dataOrNone, type ServerData } from '../../../../src/rules/model/server-data.js'
+import { defaultApiGroup } from '../../../../src/rules/model/wire.js'
 import { isObject } from '../../../../src/rules/validation/problem.js'
 import { formatPortPairs, parsePortPairs } from '../../../shared/port-pairs.js'
 import { fieldsAt, numberAt, rfc3339, textAt, textsAt, timeAt } from '../../client/fields.js'
 import { type KubeObject, type OwnerReference, typeMetaOf } from '../../client/kube-objects.js'
 import type { FleetResources } from './custom-resources.js'
+import { appliedMetadata, type EditedData, editedMetadata, withEdits } from './edited-metadata.js'
 
 /** Hides server tokens from users who may read servers but not secrets. */
 export interface TokenEncryption {
@@ -39,7 +41,11 @@ const healths: readonly Health[] = ['Healthy', 'Unhealthy', 'Unknown']
 /**
  * Returns undefined if the object is not a valid server: it was created by hand, or for another version of the definitions.
  */
-export function readServer(object: KubeObject, encryption: TokenEncryption): Server | undefined {
+export function readServer(
+  object: KubeObject,
+  encryption: TokenEncryption,
+  group = defaultApiGroup,
+): Server | undefined {
   const { name, namespace } = object.metadata
   const spec = fieldsAt(object, 'spec')
   const status = fieldsAt(object, 'status')
@@ -88,7 +94,7 @@ export function readServer(object: KubeObject, encryption: TokenEncryption): Ser
   if (endedSessions !== undefined) server.endedSessions = endedSessions
   const maintenance = readMaintenance(status)
   if (maintenance) server.maintenance = maintenance
-  const data = readData(status)
+  const { data } = readEditedData(object, group)
   if (data) server.data = data
   const ending = readEnding(status['ending'])
   if (ending) server.ending = ending
@@ -173,6 +179,12 @@ function readMaintenance(status: Readonly<Record<string, unknown>>): Maintenance
   const at = timeAt(status, 'nextScheduledMaintenance')
   const source = maintenanceSources.find((known) => known === status['maintenanceSource'])
   return at === undefined || source === undefined ? undefined : { at, source }
+}
+
+/** The data in the status, with what has been edited in the metadata since. */
+export function readEditedData(object: KubeObject, group: string): EditedData {
+  const status = fieldsAt(object, 'status')
+  return withEdits(readData(status), appliedMetadata(status, group), editedMetadata(object, group), group)
 }
 
 /** The engine validates what is in the parts. */

@@ -207,10 +207,11 @@ describe('the custom resource definitions', () => {
     const made = newServerObject(wholeServer, fleetResources(), open, undefined)
     const written = { spec: at(made, 'spec'), status: serverStatus(wholeServer, '7') }
     const spec = detailSpec(wholeDetail, '7')
+    const appliedMetadata = { labels: { [anyKey]: 'dust' }, annotations: { [anyKey]: 'a note' } }
     for (const [schema, value] of [
       [at(build, 'status'), buildStatus(completeBuild(ref), wholeFigures, '7', 'games')],
       [at(server, 'spec'), written.spec],
-      [at(server, 'status'), written.status],
+      [at(server, 'status'), { ...written.status, appliedMetadata }],
       [at(detail, 'spec'), spec],
     ] as const) {
       expect(pathsOf(plain(value))).toEqual(placesOf(schema))

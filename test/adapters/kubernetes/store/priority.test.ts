@@ -25,7 +25,7 @@ it('an allocation has priority, and a later write of the same server has none', 
     fleetResources(),
     encryption,
     { ownerByUid: () => undefined },
-    silentLogger,
+    { logger: silentLogger, editRefused: () => {} },
   )
   const idle = { ...minimalServer({ namespace: 'games', name: 'arena-1' }), state: 'StandingBy' as const }
   const active = { ...idle, state: 'Active' as const, session: { id: 'match', initialPlayers: [] } }
