@@ -5,11 +5,12 @@
  */
 import { defaultApiGroup } from '../../src/rules/model/wire.js'
 import { buildInput, condition, gameServerBuild } from '../../src/rules/schemas/build.js'
-import { playerIDs, time } from '../../src/rules/schemas/common.js'
+import { time } from '../../src/rules/schemas/common.js'
 import { gameServerDetail } from '../../src/rules/schemas/detail.js'
 import { gameServer } from '../../src/rules/schemas/server.js'
 import { serverData } from '../../src/rules/schemas/server-data.js'
 import { allocations } from './allocations.js'
+import { sessionFields } from './session-fields.js'
 import { eachOf, structural, type StructuralSchema, unbounded } from './structural-schema.js'
 
 export interface Column {
@@ -132,6 +133,7 @@ const servers: Resource = {
     { name: 'PublicIP', type: 'string', jsonPath: '.status.publicIP' },
     { name: 'Ports', type: 'string', jsonPath: '.status.ports' },
     { name: 'SessionID', type: 'string', jsonPath: '.status.sessionID' },
+    { name: 'Sessions', type: 'string', jsonPath: '.status.sessions', priority: 1 },
     age,
     { name: 'Node', type: 'string', jsonPath: '.status.nodeName', priority: 1 },
     { name: 'Build', type: 'string', jsonPath: '.spec.build', priority: 1 },
@@ -205,19 +207,20 @@ function serverStatus(): StructuralSchema {
         minimum: 1,
         description: 'How many sessions the game has ended while its server went on.',
       },
-      sessionCookie: { ...textOrEmpty, description: 'sessionCookie of the allocation.' },
-      initialPlayers: { ...unbounded(playerIDs), description: 'initialPlayers of the allocation.' },
-      heldSeats: {
+      startedSessions: {
+        type: 'integer',
+        minimum: 1,
+        description: 'The highest number of a session of the server since it was last standing by, if it had several.',
+      },
+      ...sessionFields(),
+      moreSessions: {
         type: 'array',
-        description: 'Seats of the session that are held for players who are on their way.',
+        description: 'The sessions other than the first, in the order in which they began.',
         items: {
           type: 'object',
-          description: 'A seat that is held for a player.',
-          required: ['player', 'until'],
-          properties: {
-            player: { ...textOrEmpty, description: 'Id of the player.' },
-            until: { ...unbounded(time), description: 'When the hold ends. RFC 3339, in UTC.' },
-          },
+          description: 'A further session of the server.',
+          required: ['sessionID', 'sessionNumber'],
+          properties: { sessionID: { ...text, description: 'The sessionID of the allocation.' }, ...sessionFields() },
         },
       },
       ending: {

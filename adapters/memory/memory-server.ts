@@ -1,6 +1,12 @@
 /** The interface with which a test controls one server of the memory backend: the test acts as the game. */
 import type { Instance, InstanceSpec } from '../../src/contracts/backend.js'
-import type { GameState, Heartbeat, HeartbeatAnswer, SessionConfig } from '../../src/rules/game/heartbeat.js'
+import type {
+  GameState,
+  Heartbeat,
+  HeartbeatAnswer,
+  NumberedSessionConfig,
+  SessionConfig,
+} from '../../src/rules/game/heartbeat.js'
 import type { Ref } from '../../src/rules/model/resources.js'
 
 export interface MemoryServer {
@@ -19,7 +25,13 @@ export interface MemoryServer {
   readonly connected: readonly string[]
   /** Whether the server has received its termination signal. */
   readonly isSignalled: boolean
-  /** The session that the server has received. */
+  /** The sessions that run on a server whose script says `takesSeveral`, in the order in which it has received them. */
+  readonly sessions: readonly NumberedSessionConfig[]
+  /**
+   * Ends one of them, and sends a heartbeat that says so. Throws `not-found` if the server does not run it.
+   */
+  endSession(sessionID: string): HeartbeatAnswer
+  /** The session that the server has received; of several, the first. */
   readonly session: SessionConfig | undefined
   /** The fleet's answer to the last heartbeat. */
   readonly answer: HeartbeatAnswer | undefined

@@ -30,6 +30,11 @@ export interface ServerScript {
   readonly cannotStart?: string
   /** If true, the server ignores termination until its grace period ends. If false, it exits with code 0. Default false. */
   readonly ignoresTerminate?: boolean
+  /**
+   * If true, the game takes several sessions at the same time, like one with `onSession` of the SDK, as far as `sessionsPerServer` of its
+   * build allows. Default false.
+   */
+  readonly takesSeveral?: boolean
 }
 
 export interface MemoryBackendOptions {

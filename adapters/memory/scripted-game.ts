@@ -8,8 +8,10 @@ import type {
   GameState,
   Heartbeat,
   HeartbeatAnswer,
+  NumberedSessionConfig,
   SessionConfig,
 } from '../../src/rules/game/heartbeat.js'
+import { afterAnswer, afterOwnEnd, noOwnSessions, reportOf } from '../../src/rules/game/own-sessions.js'
 import { callSafely, type DeferredListeners } from './deferred-listeners.js'
 import type { ResolvedMemoryOptions, ResolvedServerScript } from './options.js'
 
@@ -33,6 +35,8 @@ export class ScriptedGame {
   #session: SessionConfig | undefined
   #allocated: Deferred<SessionConfig> | undefined
   #ended: EndedSession | undefined
+  /** Its sessions, if it takes several. */
+  #own = noOwnSessions
   /** True from the first heartbeat until the game is silenced. */
   #isSending = false
   #cancelBeat: () => void = () => {}
@@ -56,6 +60,11 @@ export class ScriptedGame {
 
   get players(): readonly string[] {
     return this.#players
+  }
+
+  get sessions(): readonly NumberedSessionConfig[] {
+    this.#pollSession()
+    return this.#own.running
   }
 
   get answer(): HeartbeatAnswer | undefined {
@@ -117,6 +126,17 @@ export class ScriptedGame {
     return answer
   }
 
+  /** Ends one of several sessions, and reports it. */
+  endSession(sessionID: string): HeartbeatAnswer {
+    const session = this.sessions.find(({ sessionId }) => sessionId === sessionID)
+    if (!session) {
+      throw new FleetError('not-found', `server ${this.#deps.server} does not run the session ${sessionID}`)
+    }
+    this.#own = afterOwnEnd(this.#own, session.number)
+    this.#session = this.#own.running[0]
+    return this.heartbeat({ state: this.#session ? 'Active' : 'StandingBy' })
+  }
+
   /** Sends a heartbeat on the game's own initiative. */
   beat(): void {
     const { listeners, sessionHostId, isRunning } = this.#deps
@@ -175,7 +195,8 @@ export class ScriptedGame {
 
   #current(): Heartbeat {
     const [state, health, players] = [this.#state, this.#health, this.#players]
-    const ended = this.#ended && { endedSession: this.#ended }
+    const several = this.#deps.script.takesSeveral && { several: reportOf(this.#own) }
+    const ended = several || (this.#ended && { endedSession: this.#ended })
     return health === undefined ? { state, players, ...ended } : { state, health, players, ...ended }
   }
 
@@ -185,11 +206,13 @@ export class ScriptedGame {
     this.#answer = answer
     // The fleet may not know yet that the session has ended.
     if (this.#hasEnded(answer)) return
-    if (answer.sessionConfig) {
+    if (script.takesSeveral) this.#takeSessions(answer)
+    else if (answer.sessionConfig) {
       this.#session = answer.sessionConfig
       this.#allocated?.resolve(answer.sessionConfig)
     }
-    if (answer.operation === 'Active' && this.#state === 'StandingBy') {
+    const isToldNothing = script.takesSeveral && !this.#session
+    if (answer.operation === 'Active' && this.#state === 'StandingBy' && !isToldNothing) {
       this.#state = 'Active'
       if (script.autoReady) listeners.defer(() => this.beat())
     }
@@ -200,6 +223,14 @@ export class ScriptedGame {
         exit(0)
       })
     }
+  }
+
+  #takeSessions({ sessions }: HeartbeatAnswer): void {
+    if (!sessions) return
+    this.#own = afterAnswer(this.#own, sessions).own
+    const [first] = this.#own.running
+    this.#session = first
+    if (first) this.#allocated?.resolve(first)
   }
 
   #hasEnded({ endedSessions = 0, operation, sessionConfig }: HeartbeatAnswer): boolean {

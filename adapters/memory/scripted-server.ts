@@ -4,7 +4,13 @@
  */
 import type { Instance, InstanceSpec } from '../../src/contracts/backend.js'
 import { FleetError } from '../../src/contracts/errors.js'
-import type { GameState, Heartbeat, HeartbeatAnswer, SessionConfig } from '../../src/rules/game/heartbeat.js'
+import type {
+  GameState,
+  Heartbeat,
+  HeartbeatAnswer,
+  NumberedSessionConfig,
+  SessionConfig,
+} from '../../src/rules/game/heartbeat.js'
 import { keyOf, type Ref } from '../../src/rules/model/resources.js'
 import type { DeferredListeners } from './deferred-listeners.js'
 import type { MemoryServer } from './memory-server.js'
@@ -79,6 +85,10 @@ export class ScriptedServer implements MemoryServer {
     return this.#game.session
   }
 
+  get sessions(): readonly NumberedSessionConfig[] {
+    return this.#game.sessions
+  }
+
   get answer(): HeartbeatAnswer | undefined {
     return this.#game.answer
   }
@@ -94,6 +104,11 @@ export class ScriptedServer implements MemoryServer {
   readyForNext(): HeartbeatAnswer {
     if (this.#phase !== 'running') throw this.#notRunning()
     return this.#game.readyForNext()
+  }
+
+  endSession(sessionID: string): HeartbeatAnswer {
+    if (this.#phase !== 'running') throw this.#notRunning()
+    return this.#game.endSession(sessionID)
   }
 
   heartbeat(change: Partial<Heartbeat> = {}): HeartbeatAnswer {

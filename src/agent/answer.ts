@@ -1,5 +1,5 @@
 /** The body of a heartbeat answer, in the exact format that game server SDKs expect. Pure. */
-import type { HeartbeatAnswer, SessionConfig } from '../rules/game/heartbeat.js'
+import type { HeartbeatAnswer, NumberedSessionConfig, SessionConfig } from '../rules/game/heartbeat.js'
 import type { MaintenanceNotice } from '../rules/game/maintenance-notice.js'
 
 /**
@@ -7,10 +7,11 @@ import type { MaintenanceNotice } from '../rules/game/maintenance-notice.js'
  * `Content-Length`, so non-ASCII characters are escaped and each character is one byte.
  */
 export function answerText(answer: HeartbeatAnswer): string {
-  const { operation, nextHeartbeatIntervalMs, sessionConfig, endedSessions, maintenance } = answer
+  const { operation, nextHeartbeatIntervalMs, sessionConfig, endedSessions, sessions, maintenance } = answer
   let text = `{"operation":"${operation}","nextHeartbeatIntervalMs":${nextHeartbeatIntervalMs}`
   if (sessionConfig !== undefined) text += `,"sessionConfig":${sessionText(sessionConfig)}`
   if (endedSessions !== undefined) text += `,"endedSessions":${endedSessions}`
+  if (sessions !== undefined) text += `,"sessions":${sessionsText(sessions)}`
   if (maintenance !== undefined) text += `,${maintenanceText(maintenance)}`
   return `${text}}`
 }
@@ -27,6 +28,21 @@ function sessionText(session: SessionConfig): string {
     // JSON.stringify omits `sessionCookie` if it is undefined.
     text = ascii(JSON.stringify({ sessionId, sessionCookie, initialPlayers }))
     sessionTexts.set(session, text)
+  }
+  return text
+}
+
+/** Caches the JSON of all sessions of a game that takes several, since answers repeat it while they stay the same. */
+const listTexts = new WeakMap<readonly NumberedSessionConfig[], string>()
+
+function sessionsText(sessions: readonly NumberedSessionConfig[]): string {
+  let text = listTexts.get(sessions)
+  if (text === undefined) {
+    const fields = sessions.map(({ sessionId, number, sessionCookie, initialPlayers, ending }) => {
+      return { sessionId, number, sessionCookie, initialPlayers, ending }
+    })
+    text = ascii(JSON.stringify(fields))
+    listTexts.set(sessions, text)
   }
   return text
 }

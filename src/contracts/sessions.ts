@@ -83,14 +83,14 @@ export interface GameSessionBody {
   readonly buildID: string
   readonly build: Ref
   readonly server: Ref
-  /** `Terminating`: the match is being ended. */
+  /** `Terminating`: the match is being ended, with its server or, where the server has others, by its game. */
   readonly state: 'Active' | 'Terminating'
   readonly address: string
   readonly ports: readonly AllocatedPort[]
   /** When the server was allocated. RFC 3339. Absent for a match whose record was lost and found. */
   readonly startedAt?: string
   readonly initialPlayers: readonly string[]
-  /** The connected players, as the game last reported them. */
+  /** The players connected to the server, as the game last reported them. If it has several sessions, they are those of all. */
   readonly players: readonly string[]
   /** Absent if the build has no `seatsPerSession`. */
   readonly seats?: Seats
@@ -98,26 +98,27 @@ export interface GameSessionBody {
 
 export interface GameSession extends GameSessionBody, Pick<Allocation, 'port'> {}
 
-/** The session of a server that has one, and of its build, at wall time `now`. */
+/** A session of a server, by default its first, and of its build, at wall time `now`. */
 export function sessionBody(
   build: Build,
   server: Server,
   players: readonly string[],
   declared: DeclaredPorts,
   now: number,
+  session = server.session,
 ): GameSessionBody {
-  const { id = '', initialPlayers = [], holds } = server.session ?? {}
-  const { reachedActiveOn, state } = server
+  const { id = '', initialPlayers = [], holds, startedAt = server.reachedActiveOn, ending } = session ?? {}
+  const { state } = server
   const { seatsPerSession } = build.spec
   return {
     sessionID: id,
     buildID: build.spec.buildID,
     build: { namespace: build.namespace, name: build.name },
     server: { namespace: server.namespace, name: server.name },
-    state: state === 'Terminating' ? 'Terminating' : 'Active',
+    state: state === 'Terminating' || ending ? 'Terminating' : 'Active',
     address: server.address ?? '',
     ports: namedPorts(server.ports ?? [], declared),
-    ...(reachedActiveOn !== undefined && { startedAt: new Date(reachedActiveOn).toISOString() }),
+    ...(startedAt !== undefined && { startedAt: new Date(startedAt).toISOString() }),
     initialPlayers,
     players,
     ...(seatsPerSession !== undefined && { seats: seatsOf(seatsPerSession, players, holds, now) }),
@@ -169,7 +170,9 @@ export interface Sessions {
    */
   ofPlayer(player: string, options?: CallOptions): Promise<GameSession>
   /**
-   * Ends a match: terminates its server with its grace period, and replaces it. Never affects a server that has another session.
+   * Ends a match: terminates its server with its grace period, and replaces it. Never affects a server that has another session. If the game
+   * takes several sessions and the build allows them, the game is asked to end this one, and the server goes on; the session has ended once
+   * the game says so. Throws `unavailable` for a few seconds after this host has become the leader, until it has heard such a game.
    * A repeated call changes nothing. Resolves when it is durable. Throws `not-found` if no server has this session.
    */
   end(sessionID: string, options?: AuditedCallOptions): Promise<void>

@@ -4,6 +4,7 @@
  */
 import { afterFailure, noBackoff } from '../rules/lifecycle/backoff.js'
 import { disappearedBeforeStandingBy, isIdle, needsBackoff } from '../rules/lifecycle/lifecycle.js'
+import { sessionsOf } from '../rules/lifecycle/several-sessions.js'
 import { afterLoss, isLost, isLostAgain } from '../rules/lifecycle/losses.js'
 import type { Build, Ending, Server } from '../rules/model/resources.js'
 import { sessionKey } from '../rules/model/session-ids.js'
@@ -56,7 +57,7 @@ export class ChangeHandlers {
     const { record, build, bucket } = entry
     if (bucket === 'active' && from !== 'active') entry.activeSince = clock.elapsed()
     // Another writer may have ended the server already.
-    if (record.session !== before.session) this.#endWait(record)
+    if (record.session !== before.session || record.moreSessions !== before.moreSessions) this.#endWait(record)
     const isIdleAgain = record.state === 'StandingBy' && before.state === 'Active'
     if (record.state === 'StandingBy' && isIdle(before) && before.state !== 'StandingBy')
       this.#deps.lateStarts.succeeded(entry)
@@ -80,7 +81,8 @@ export class ChangeHandlers {
     if (record.session?.holds || before.session?.holds) this.#deps.seats.recordChanged(entry)
     this.#deps.heldHeartbeats.answerChanged(entry)
     // A listener of the events above may have allocated it meanwhile.
-    if (record.data !== before.data && isReady(entry.bucket)) this.#deps.waitQueue.dataChanged(entry)
+    if (record.data !== before.data && (isReady(entry.bucket) || build.slots?.roomOf(entry)))
+      this.#deps.waitQueue.dataChanged(entry)
     if (isIdleAgain && !entry.intent) this.#deps.drainer.released(entry)
   }
 
@@ -104,9 +106,10 @@ export class ChangeHandlers {
    * Ends the wait of a caller that was allocated this server by another host. If this host allocated it, the caller has
    * already left the queue.
    */
-  #endWait({ session }: Server): void {
+  #endWait(server: Server): void {
     const { waitQueue } = this.#deps
-    if (session && waitQueue.total > 0) waitQueue.sessionAllocated(sessionKey(session.id))
+    if (!server.session || waitQueue.total === 0) return
+    for (const { id } of sessionsOf(server)) waitQueue.sessionAllocated(sessionKey(id))
   }
 
   #serverTerminating(entry: ServerEntry): void {

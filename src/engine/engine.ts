@@ -3,8 +3,10 @@ import type { FleetError } from '../contracts/errors.js'
 import type { DrainOptions, DrainResult } from '../contracts/options.js'
 import type { Heartbeat, HeartbeatAnswer, HeartbeatHold } from '../rules/game/heartbeat.js'
 import { transition } from '../rules/lifecycle/lifecycle.js'
+import { numberOf, sessionByKey } from '../rules/lifecycle/several-sessions.js'
 import { keyOf } from '../rules/model/resources.js'
-import { drainingError } from './allocation/allocation-errors.js'
+import { sessionKey } from '../rules/model/session-ids.js'
+import { drainingError, gameUnheardError } from './allocation/allocation-errors.js'
 import type { Allocator } from './allocation/allocator.js'
 import { Batches } from './allocation/batches.js'
 import type { BuildOperations } from './builds/build-operations.js'
@@ -143,6 +145,8 @@ export class Engine {
     const entry = this.inventory.serverBySession(sessionID)
     if (entry?.uncertain) await this.#parts.writer.resolveUncertain(entry).catch(ignoreLostServer)
     else if (entry?.intent) await entry.saving?.catch(() => undefined)
+    // Further sessions are in the record before they are durable.
+    else if (entry?.record.moreSessions) await this.#parts.writer.save(entry).catch(ignoreLostServer)
     return this.inventory.serverBySession(sessionID)
   }
 
@@ -151,8 +155,19 @@ export class Engine {
     await this.#end(entry, 'Deleted', 'deleted by an operator')
   }
 
-  /** Terminates the server of a session. Resolves when the decision is durable. */
+  /**
+   * Terminates the server of a session. A game that takes several is asked to end the session instead, so that the others go on. Resolves
+   * when the decision is durable.
+   */
   async endSession(entry: ServerEntry, sessionID: string, by = 'an operator'): Promise<void> {
+    const { ctx, writer } = this.#parts
+    if (asksGame(entry, sessionID)) {
+      const session = sessionByKey(entry.record, sessionKey(sessionID))
+      const number = session ? numberOf(entry.record, session) : 0
+      this.inventory.update(entry, transition(entry.record, { type: 'sessionEnding', number }, ctx.clock.now()))
+      await writer.save(entry).catch(ignoreLostServer)
+      return
+    }
     await this.#end(entry, 'SessionEnded', `session ${sessionID} was ended by ${by}`)
   }
 
@@ -183,6 +198,8 @@ export class Engine {
   drainServer(entry: ServerEntry, options: DrainOptions): Promise<DrainResult> {
     const entries = () => (this.inventory.servers.get(keyOf(entry.record)) === entry ? [entry] : [])
     const what = `server ${entry.record.name}`
+    entry.isLeaving = true
+    this.inventory.slotsChanged(entry)
     return this.#parts.drainer.drain({ what, entries, isResumed: () => false }, options)
   }
 
@@ -217,6 +234,14 @@ export class Engine {
     await Promise.all([...saves, details.close()])
     await Promise.all([...this.inventory.servers.values()].map(async (entry) => entry.saving?.catch(() => undefined)))
   }
+}
+
+/** Throws `unavailable` if the game, which has not been heard yet, may have other sessions soon. */
+function asksGame({ build, record, takesSeveral, heartbeatLink }: ServerEntry, sessionID: string): boolean {
+  if (record.moreSessions) return true
+  if (!build.slots || record.state !== 'Active') return false
+  if (heartbeatLink.set !== build.heartbeating) throw gameUnheardError(sessionID)
+  return takesSeveral
 }
 
 /** If the record has already been deleted, there is nothing to write. */

@@ -52,6 +52,7 @@ import { Seats } from './seats/seats.js'
 import { ServerAdoption } from './server-adoption.js'
 import type { BuildEntry, ServerEntry } from './state/entries.js'
 import { Inventory } from './state/inventory.js'
+import { serversForCallers } from './state/queries.js'
 
 export interface EngineDependencies {
   /** Gives access to the store and the backend. Closed when leadership changes, or by the engine once it has stopped. */
@@ -81,6 +82,7 @@ export function wireEngine(engineDeps: EngineDependencies, state: EngineState) {
   const { store } = guard
   const inventory = new Inventory({
     ready: (entry) => drainer.awaits(entry) || waitQueue.serve(entry),
+    hasRoom: (entry) => waitQueue.serveRoom(entry),
     released: (entry) => drainer.released(entry),
     changed: (entry, before, from) => changes.serverChanged(entry, before, from),
   })
@@ -129,8 +131,7 @@ export function wireEngine(engineDeps: EngineDependencies, state: EngineState) {
 
   const { failoverGrace, preparation, status, terminator, workQueue } = reconcileParts(ctx, observers, {
     ...{ writer, builds, details, conditions, lateStarts, startFailures, watcher, drainer, isDraining, heldHeartbeats },
-    callers: (build) => waitQueue.demand(build) + retryGrace.count(build),
-    choosyCallers: (build) => ({ unfit: waitQueue.selectiveDemand(build), choosy: retryGrace.selective(build) }),
+    ...callerCounts(waitQueue, retryGrace),
   })
 
   const allocator = new Allocator(ctx, { activity, writer, waitQueue, retryGrace, confirmations, isDraining })
@@ -175,6 +176,20 @@ function callerParts(ctx: EngineContext) {
   const retryGrace = new RetryGrace(clock, limits.maxWaiting, ctx.enqueue)
   const waitQueue = new WaitQueue(clock, retryGrace, ctx.enqueue)
   return { confirmations: new Confirmations(ctx), retryGrace, waitQueue }
+}
+
+/** How many servers the callers of a build need. */
+function callerCounts(
+  waitQueue: WaitQueue,
+  retryGrace: RetryGrace,
+): Pick<ScalerDependencies, 'callers' | 'choosyCallers'> {
+  return {
+    callers: (build) => serversForCallers(build, waitQueue.demand(build) + retryGrace.count(build)),
+    choosyCallers: (build) => ({
+      unfit: serversForCallers(build, waitQueue.selectiveDemand(build)),
+      choosy: serversForCallers(build, retryGrace.selective(build)),
+    }),
+  }
 }
 
 function engineContext(

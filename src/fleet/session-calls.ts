@@ -7,6 +7,8 @@ import { noSessionError } from '../engine/seats/seat-errors.js'
 import type { ServerEntry } from '../engine/state/entries.js'
 import { mapInSlices } from '../platform/turns.js'
 import { hasSeat } from '../rules/lifecycle/seats.js'
+import { sessionByKey, sessionsOf } from '../rules/lifecycle/several-sessions.js'
+import type { Session } from '../rules/model/resources.js'
 import { sessionKey } from '../rules/model/session-ids.js'
 import { type Checked, shown } from '../rules/validation/problem.js'
 import { readJoinRequest, readRoomQuery, readSeatRelease, readSeatRequest } from '../rules/validation/seats.js'
@@ -23,7 +25,7 @@ export interface SessionCallsDependencies {
 
 export function sessionCalls(deps: SessionCallsDependencies): Sessions {
   const { term, view, audit, clock } = deps
-  const sessionOf = (entry: ServerEntry) => sessionAt(entry, clock.now())
+  const sessionOf = (entry: ServerEntry, sessionID?: string) => sessionAt(entry, clock.now(), sessionID)
   return Object.freeze<Sessions>({
     ...seatCalls(deps, sessionOf),
     async get(sessionID, options = {}) {
@@ -31,7 +33,7 @@ export function sessionCalls(deps: SessionCallsDependencies): Sessions {
       throwIfAborted(options.signal)
       const entry = term.engine().inventory.serverBySession(checkID('sessionID', sessionID))
       if (!entry || !hasSession(entry, sessionID)) throw noSessionError(sessionID)
-      return sessionOf(entry)
+      return sessionOf(entry, sessionID)
     },
     async list(options = {}) {
       checkNames('sessions.list', options, ['build', 'signal'])
@@ -40,10 +42,8 @@ export function sessionCalls(deps: SessionCallsDependencies): Sessions {
       const { everyBuild } = term.engine().inventory
       const builds = build === undefined ? [...everyBuild] : [view.findBuild(build)]
       const entries = builds.flatMap(({ buckets: { active, terminating } }) => [...active, ...terminating])
-      return mapInSlices(
-        entries.filter(({ record }) => record.session),
-        sessionOf,
-      )
+      const sessions = entries.flatMap((entry) => durableSessions(entry).map(({ id }) => [entry, id] as const))
+      return mapInSlices(sessions, ([entry, sessionID]) => sessionOf(entry, sessionID))
     },
     async ofPlayer(player, options = {}) {
       checkNames('sessions.ofPlayer', options, ['signal'])
@@ -52,11 +52,13 @@ export function sessionCalls(deps: SessionCallsDependencies): Sessions {
       const found = players.find(everyBuild, checkID('player', player))
       const playing = found.filter(({ record }) => record.session && record.state === 'Active')
       const now = clock.now()
-      const [best] = playing.toSorted(
-        (a, b) => closeness(b, player, now) - closeness(a, player, now) || started(b) - started(a),
-      )
+      const [best] = playing
+        .flatMap((entry) => sessionsWith(player, entry).map((session) => ({ entry, session })))
+        .toSorted(
+          (a, b) => closeness(b.entry, player, now) - closeness(a.entry, player, now) || started(b) - started(a),
+        )
       if (!best) throw new FleetError('not-found', `no session has the player ${shown(player)}`)
-      return sessionOf(best)
+      return sessionOf(best.entry, best.session.id)
     },
     async end(sessionID, options = {}) {
       throwIfAborted(options.signal)
@@ -66,7 +68,7 @@ export function sessionCalls(deps: SessionCallsDependencies): Sessions {
       // In one tick with the decision, so that it never concerns another session.
       if (!entry || !hasSession(entry, sessionID)) throw noSessionError(sessionID)
       const end = () => engine.endSession(entry, sessionID)
-      await audit.call('endSession', options, () => subjectOf(entry), end)
+      await audit.call('endSession', options, () => subjectOf(entry, sessionID), end)
     },
   })
 }
@@ -125,8 +127,8 @@ function accepted<T>(checked: Checked<T>): T {
   throw new FleetError('invalid', `${checked.problem.field} ${checked.problem.message}`)
 }
 
-function subjectOf({ build, record, ref: server }: ServerEntry): AuditedSubject {
-  const { id: sessionID } = record.session ?? {}
+function subjectOf({ build, record, ref: server }: ServerEntry, id = record.session?.id): AuditedSubject {
+  const sessionID = id === undefined ? undefined : (sessionByKey(record, sessionKey(id))?.id ?? id)
   return { build: build.ref, server, ...(sessionID !== undefined && { sessionID }) }
 }
 
@@ -136,8 +138,22 @@ function checkID(name: string, id: unknown): string {
 }
 
 /** False while the server is only reserved for the session, which is then not durable. */
-function hasSession({ record }: ServerEntry, sessionID: string): boolean {
-  return record.session !== undefined && sessionKey(record.session.id) === sessionKey(sessionID)
+function hasSession(entry: ServerEntry, sessionID: string): boolean {
+  return durableSessions(entry).some(({ id }) => sessionKey(id) === sessionKey(sessionID))
+}
+
+/** Those of several sessions that are in the store. */
+function durableSessions({ record, stored }: ServerEntry): readonly Session[] {
+  const sessions = sessionsOf(record)
+  return record.moreSessions
+    ? sessions.filter(({ id, number }) => number === undefined || (stored && sessionByKey(stored, sessionKey(id))))
+    : sessions
+}
+
+/** The sessions of a server that the player is in. Of several, the game does not say in which: those whose request named the player. */
+function sessionsWith(player: string, entry: ServerEntry): readonly Session[] {
+  const sessions = durableSessions(entry)
+  return sessions.length > 1 ? sessions.filter(({ initialPlayers }) => initialPlayers.includes(player)) : sessions
 }
 
 /** How sure it is that the player is in this session: 2 if connected, 1 with a seat held, 0 if only expected. */
@@ -146,10 +162,11 @@ function closeness({ players, record }: ServerEntry, player: string, now: number
   return hasSeat(player, players, record.session?.holds, now) ? 1 : 0
 }
 
-function started({ record }: ServerEntry): number {
-  return record.reachedActiveOn ?? 0
+function started({ entry, session }: { readonly entry: ServerEntry; readonly session: Session }): number {
+  return session.startedAt ?? entry.record.reachedActiveOn ?? 0
 }
 
-function sessionAt({ build, players, record }: ServerEntry, now: number): GameSession {
-  return gameSession(sessionBody(build.record, record, players, build.gamePorts, now))
+function sessionAt({ build, players, record }: ServerEntry, now: number, sessionID?: string): GameSession {
+  const session = sessionID === undefined ? undefined : sessionByKey(record, sessionKey(sessionID))
+  return gameSession(sessionBody(build.record, record, players, build.gamePorts, now, session))
 }

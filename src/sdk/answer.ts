@@ -1,5 +1,5 @@
 /** Reads the agent's answer to a heartbeat, and knows sessions in it that have ended. Lenient, because other GSDK agents omit or add fields. */
-import type { EndedSession, SessionConfig } from '../rules/game/heartbeat.js'
+import type { EndedSession, NumberedSessionConfig, SessionConfig } from '../rules/game/heartbeat.js'
 import { isObject, shown } from '../rules/validation/problem.js'
 
 export interface Answer {
@@ -7,6 +7,8 @@ export interface Answer {
   readonly operation: string
   readonly nextHeartbeatIntervalMs?: number
   readonly session?: SessionConfig
+  /** All sessions, if the agent lists them, as it does for games that take several. */
+  readonly sessions?: readonly NumberedSessionConfig[]
   /** How many sessions the process has ended, according to the fleet. 0 if it is not told. */
   readonly endedSessions: number
   /** When announced maintenance begins, wall time in ms. */
@@ -20,12 +22,14 @@ export function readAnswer(text: string): Answer {
   const interval = body['nextHeartbeatIntervalMs']
   const ended = body['endedSessions']
   const session = sessionOf(body['sessionConfig'])
+  const sessions = body['sessions']
   const maintenanceAt = timeOf(body['nextScheduledMaintenanceUtc'])
   return {
     operation: body['operation'],
     endedSessions: typeof ended === 'number' ? ended : 0,
     ...(typeof interval === 'number' && interval > 0 ? { nextHeartbeatIntervalMs: interval } : {}),
     ...(session === undefined ? {} : { session }),
+    ...(Array.isArray(sessions) ? { sessions: sessions.flatMap((one) => numberedOf(one) ?? []) } : {}),
     ...(maintenanceAt === undefined ? {} : { maintenanceAt }),
   }
 }
@@ -54,6 +58,12 @@ function sessionOf(value: unknown): SessionConfig | undefined {
     ...(typeof sessionCookie === 'string' ? { sessionCookie } : {}),
     initialPlayers: Object.freeze(players),
   })
+}
+
+function numberedOf(value: unknown): NumberedSessionConfig | undefined {
+  const session = sessionOf(value)
+  if (!session || !isObject(value) || typeof value['number'] !== 'number') return undefined
+  return { ...session, number: value['number'], ...(value['ending'] === true ? { ending: true } : {}) }
 }
 
 /** As many as may still be in answers and stores that are older than the end. */

@@ -4,71 +4,20 @@
  */
 import { systemClock } from '../contracts/clock.js'
 import type { Logger } from '../contracts/logger.js'
-import type { GameState, SessionConfig } from '../rules/game/heartbeat.js'
-import type { ServerData, ServerDataUpdate } from '../rules/model/server-data.js'
+import type { SessionConfig } from '../rules/game/heartbeat.js'
+import type { ServerDataUpdate } from '../rules/model/server-data.js'
 import type { AgentClient } from './agent-client.js'
 import { type Answer, EndedSessions, readAnswer } from './answer.js'
 import type { GameServerConfig } from './config.js'
 import { type HealthCheck, healthCheck } from './health-check.js'
 import { HeartbeatLoop } from './heartbeat-loop.js'
+import type { Gsdk, SdkState } from './interface.js'
 import type { Logs } from './logs.js'
-import { type MaintenanceCallback, MaintenanceCallbacks } from './maintenance-callbacks.js'
+import { type MaintenanceCallback, MaintenanceCallbacks } from './callbacks/maintenance-callbacks.js'
+import { RunningSessions, type SessionCallback } from './callbacks/running-sessions.js'
 import { allocateSelf, type OwnSession, updateData } from './server-data.js'
 import { deferred, KeepAlive } from './timers.js'
 import { intervalOf, type SdkTiming } from './timing.js'
-
-export type SdkState = Extract<GameState, 'Initializing' | 'StandingBy' | 'Active' | 'Terminating'>
-
-/** Functions for the game. They can be destructured: `const { readyForPlayers, logs } = await start()`. */
-export interface Gsdk {
-  readonly config: GameServerConfig
-  readonly logs: Logs
-  readonly state: SdkState
-  /** The present session, or undefined until the server is allocated, and from `readyForNext()` on until it is allocated again. */
-  readonly session: SessionConfig | undefined
-  /**
-   * Reports StandingBy and resolves with the session once this server is allocated. Later calls return the same promise.
-   * Keeps the process alive while the promise is pending. Never rejects: if the server is terminated before it is allocated,
-   * the promise stays pending and `onTerminate` callbacks run.
-   */
-  readonly readyForPlayers: () => Promise<SessionConfig>
-  /**
-   * Ends the present session and resolves with the next one, once this server is allocated again. The server is standing by meanwhile: it
-   * may also be terminated. Reports that no players are connected. Without a session, it is `readyForPlayers()`, and a call while
-   * another is pending returns the same promise. Keeps the process alive while the promise is pending. Never rejects.
-   */
-  readonly readyForNext: () => Promise<SessionConfig>
-  /** Reports the connected players. Call it with the whole list each time the list changes. */
-  readonly updateConnectedPlayers: (ids: readonly string[]) => void
-  /**
-   * Changes labels, annotations, counters and lists of this server, all of them or none, and resolves with all its data when the change is
-   * durable. Repeats it for 15 s while no host can make it. A change that increments or decrements a counter is not repeated once a host may
-   * have made it. Rejects with a FleetError: `invalid`, `out-of-range`, `not-found` if the server is terminating, `unsupported`, or
-   * `unavailable`, after which the change may have been made.
-   */
-  readonly updateData: (change: ServerDataUpdate) => Promise<ServerData>
-  /**
-   * Takes this server for a session of the game's own, without a caller, and resolves with the session once the game has it, as
-   * `readyForPlayers` and `readyForNext` do. The game is ready for players from now on. A call with the sessionID that this server has
-   * resolves with it. Repeats the request for 15 s while no host can carry it out. Rejects with a FleetError: `in-use` if a caller
-   * has taken the server first, if it is reserved, or if another server has the session; `invalid`, `draining`, `not-found` if the server is
-   * terminating, `unsupported`, or `unavailable`, after which the server may have been taken.
-   */
-  readonly allocateSelf: (request?: OwnSession) => Promise<SessionConfig>
-  /**
-   * Calls `fn` once when this server has to end, either because a heartbeat answer says so or because of SIGTERM. Calls it
-   * immediately if that has already happened. `fn` should save what it must and end the process, which is killed when the
-   * grace period is over that starts with that answer or SIGTERM.
-   */
-  readonly onTerminate: (fn: () => void | Promise<void>) => void
-  /**
-   * Calls `fn` with the time at which announced maintenance of this server or its machine begins, once for each time that is
-   * announced. Calls it immediately if a time is already known. The server is not terminated because of it.
-   */
-  readonly onMaintenance: (fn: (beginsAt: Date) => void | Promise<void>) => void
-  /** Stops heartbeats permanently, removes the SIGTERM handler, and ignores an answer still in flight. */
-  readonly stop: () => void
-}
 
 export interface GsdkDependencies {
   readonly config: GameServerConfig
@@ -95,6 +44,10 @@ export function createGsdk(deps: GsdkDependencies): Gsdk {
     get session() {
       return server.session
     },
+    get sessions() {
+      return server.sessions.all
+    },
+    onSession: (fn: SessionCallback) => server.onSession(fn),
     readyForPlayers: () => server.readyForPlayers(),
     readyForNext: () => server.readyForNext(),
     updateConnectedPlayers: (ids: readonly string[]) => server.updateConnectedPlayers(ids),
@@ -119,6 +72,7 @@ class GameServerSession {
   readonly #keepAlive = new KeepAlive()
   readonly #callbacks: TerminateCallback[] = []
   readonly maintenance: MaintenanceCallbacks
+  readonly sessions: RunningSessions
   // Stays installed after the first signal: another may arrive while the game is shutting down.
   readonly #onSigterm = () => this.#terminate('received SIGTERM')
   #state: SdkState = 'Initializing'
@@ -135,6 +89,7 @@ class GameServerSession {
     this.#intervalMs = timing.heartbeatIntervalMs
     this.#reportHealth = healthCheck(health, logger)
     this.maintenance = new MaintenanceCallbacks(logger)
+    this.sessions = new RunningSessions(logger, () => this.#sessionsChanged())
     this.#heartbeats = new HeartbeatLoop({
       send: (interrupted) => this.#heartbeat(interrupted),
       agent: client.name,
@@ -152,6 +107,11 @@ class GameServerSession {
     return this.#session
   }
 
+  onSession(fn: SessionCallback): void {
+    this.sessions.add(fn)
+    this.#heartbeats.sendSoon(0)
+  }
+
   readyForPlayers(): Promise<SessionConfig> {
     if (this.#state === 'Initializing' && !this.#stopped) {
       this.#enter('StandingBy')
@@ -161,7 +121,7 @@ class GameServerSession {
   }
 
   readyForNext(): Promise<SessionConfig> {
-    if (this.#session === undefined) {
+    if (this.#session === undefined || this.sessions.areTaken) {
       void this.readyForPlayers()
       return this.#next.promise
     }
@@ -214,6 +174,7 @@ class GameServerSession {
       CurrentGameHealth: this.#reportHealth(),
       CurrentPlayers: this.#players.map((id) => ({ PlayerId: id })),
       ...this.#endedSessions.report,
+      ...this.sessions.report,
     }
     // While the game waits for its session, the agent may hold the answer until the next heartbeat is due.
     const isWaiting = reported === 'StandingBy' && interrupted !== undefined
@@ -242,7 +203,14 @@ class GameServerSession {
   }
 
   /** `reported` is the state that the heartbeat reported; the current state may have changed since. */
-  #handle({ endedSessions, operation, session }: Answer, reported: SdkState): void {
+  #handle({ endedSessions, operation, session, sessions }: Answer, reported: SdkState): void {
+    if (this.sessions.areTaken && reported !== 'Initializing' && operation !== 'Terminate') {
+      // An agent that knows nothing of several sessions gives one.
+      const only = operation === 'Active' && session ? [{ ...session, number: 1 }] : undefined
+      const listed = sessions ?? only
+      if (listed) this.sessions.listed(listed)
+      return
+    }
     switch (operation) {
       case 'Continue':
         return
@@ -269,6 +237,16 @@ class GameServerSession {
   #enter(next: SdkState): void {
     this.#state = next
     this.#heartbeats.sendSoon(0)
+  }
+
+  /** Follows the sessions of a game that takes several: Active while there are any. */
+  #sessionsChanged(): void {
+    const [first] = this.sessions.all
+    this.#session = first
+    if (this.#stopped || this.#state === 'Terminating') return
+    if (first && this.#state === 'StandingBy') return this.#activate(first)
+    this.#enter(first ? 'Active' : 'StandingBy')
+    if (!first) this.#keepAlive.start()
   }
 
   #activate(session: SessionConfig): void {

@@ -4,7 +4,8 @@
  */
 export { start, type StartOptions } from './start.js'
 export type { GamePort, GameServerConfig } from './config.js'
-export type { Gsdk, SdkState } from './gsdk.js'
+export type { Gsdk, SdkState } from './interface.js'
+export type { RunningSession, SessionCallback } from './callbacks/running-sessions.js'
 export type { OwnSession } from './server-data.js'
 export type { Logs } from './logs.js'
 export type { SdkTiming } from './timing.js'

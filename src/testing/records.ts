@@ -87,6 +87,11 @@ export function completeServer(ref: Ref): Server {
         { player: 'Zoë', until: 1_700_000_064_500 },
       ],
     },
+    moreSessions: [
+      { id: 'room-5', cookie: 'map=dust', initialPlayers: ['cem'], number: 5, startedAt: 1_700_000_003_500 },
+      { id: 'Räume 7', initialPlayers: [], number: 7, startedAt: 1_700_000_003_900, ending: true },
+    ],
+    startedSessions: 8,
     endedSessions: 3,
     reservedUntil: 1_700_000_090_000,
     maintenance: { at: 1_700_003_600_000, source: 'node' },

@@ -54,6 +54,7 @@ export function stock(whenReady: (entry: ServerEntry) => void = () => {}): Stock
       ready.push(entry.record.name)
       whenReady(entry)
     },
+    hasRoom: () => {},
     released: () => {},
     changed: (entry, before) => void changes.push(`${entry.record.name}: ${before.state} → ${entry.record.state}`),
   })

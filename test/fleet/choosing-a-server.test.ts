@@ -308,6 +308,64 @@ describe('an allocation with selectors', () => {
     expect(matches).not.toContain(others[0]?.server.name)
   })
 
+  it('lobby servers with many rooms: rooms fill one server after the other, and a place that becomes free is used again', async () => {
+    const s = stage({ memory: { script: () => ({ takesSeveral: true }) } })
+    const fleet = await s.open()
+    const build = aBuild({ name: 'rooms', standingBy: 0, max: 50 })
+    const spec = { ...build.spec, sessionsPerServer: 20, standingBySessions: 10 }
+    await fleet.builds.create({ ...build, spec })
+    await untilReady(s, fleet, 1, 'rooms')
+    const request = { buildID: 'rooms' }
+    const rooms = await Promise.all(
+      Array.from({ length: 20 }, (_, i) => fleet.allocate(ask(i + 1, request), { waitMs: 10_000 })),
+    )
+    const lobby = nth(
+      rooms.map(({ server }) => server.name),
+      0,
+    )
+    expect(new Set(rooms.map(({ server }) => server.name)).size).toBe(1)
+    await untilReady(s, fleet, 1, 'rooms')
+    expect((await fleet.allocate(ask(21, request))).server.name).not.toBe(lobby)
+    await s.clock.advance(2_000)
+    s.backend
+      .servers()
+      .find(({ ref }) => ref.name === lobby)
+      ?.endSession(session(7))
+    await s.clock.advance(1_000)
+    expect((await fleet.allocate(ask(22, request))).server.name).toBe(lobby)
+  })
+
+  it('a running server with room, else a new one: of several builds, by a counter that is changed at once', async () => {
+    const s = stage({ memory: { script: () => ({ takesSeveral: true }) } })
+    const fleet = await s.open()
+    for (const name of ['rooms', 'rooms-old']) {
+      const build = aBuild({ name, standingBy: 1, max: 3 })
+      const seats = { count: 0, capacity: 10 }
+      await fleet.builds.create({ ...build, spec: { ...build.spec, sessionsPerServer: 5, counters: { seats } } })
+      await untilReady(s, fleet, 1, name)
+    }
+    await fleet.allocate(ask(1, { buildID: 'rooms-old', counters: { seats: { increment: 1 } } }))
+    const counters = { seats: { minAvailable: 4 } }
+    const running = { builds: ['rooms', 'rooms-old'], state: 'active' as const, counters }
+    const request = { select: [running, { builds: ['rooms'], counters }], counters: { seats: { increment: 4 } } }
+    const takers = await Promise.all([2, 3, 4, 5].map((n) => fleet.allocate(ask(n, request))))
+    expect(takers.map(({ server }) => server.name.replace(/-[^-]*$/, ''))).toEqual([
+      ...['rooms-old', 'rooms-old', 'rooms', 'rooms'],
+    ])
+    const seats = (await fleet.servers.list()).map(({ status }) => status.counters?.['seats']?.count ?? 0)
+    expect([Math.max(...seats), seats.reduce((sum, count) => sum + count, 0)]).toEqual([9, 17])
+    expect(await failureOf(fleet.allocate(ask(6, { select: [running] })))).toMatchObject({
+      code: 'none-standing-by',
+      message: expect.stringContaining('that fits has room for another session') as string,
+    })
+    const waiting = fleet.allocate(ask(7, { select: [running] }), { waitMs: 30_000 })
+    await s.clock.advance(5_000)
+    const old = takers.find(({ server }) => server.name.startsWith('rooms-old'))?.server
+    await fleet.servers.update(old ?? '', { counters: { seats: { decrement: 4 } } })
+    await s.clock.advance(1_000)
+    expect((await waiting).server.name).toBe(old?.name)
+  })
+
   it('backfill: joins the fullest match that has room, or else begins a new one', async () => {
     const s = stage()
     const fleet = await s.open()

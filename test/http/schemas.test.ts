@@ -30,7 +30,7 @@ const rows: readonly Row[] = [
     read: readBuildInput,
     // JSON Schema counts code points, and validation UTF-16 code units.
     onlyRules:
-      /must be at most spec\.max|must stand for one port|must not repeat \d+ with|must be plain JSON, at most|must be at most the capacity|must have at most 16 entries|(allowed|set) for the order|must be one of spec\.counters|bytes in all values together|but has \d+ characters$/,
+      /must be at most spec\.max|must stand for one port|must not repeat \d+ with|must be plain JSON, at most|must be at most the capacity|must have at most 16 entries|(allowed|set) for the order|must be one of spec\.counters|bytes in all values together|but has \d+ characters$|cannot be used with spec\.sessionsPerServer/,
   },
 ]
 

@@ -14,8 +14,8 @@ const allocation: readonly PlantedBug[] = [
     name: 'a server is reserved only after an await',
     standsFor: 'two callers get the same server',
     file: 'src/engine/allocation/allocator.ts',
-    from: 'let entry = this.#reserveReady(build, session, selection, options, canWait)',
-    to: 'let entry = build?.buckets.ready.first; await Promise.resolve(); if (entry) this.#reserve(entry, session)',
+    from: 'let entry = this.#reserveReady(build, call, session, options, canWait)',
+    to: 'let entry = build?.buckets.ready.first; await Promise.resolve(); if (entry) inventory.reserve(entry, session)',
   },
   {
     name: 'a second call for a session does not join the first',
@@ -29,20 +29,20 @@ const allocation: readonly PlantedBug[] = [
     standsFor: 'a match is lost when its host crashes',
     file: 'src/engine/allocation/allocator.ts',
     from: 'try {\n          await writer.save(entry)\n          // The server ended',
-    to: 'writer.save(entry).catch(() => {})\n        if (entry) return allocationOf(entry)\n        try {\n          await writer.save(entry)\n          // The server ended',
+    to: 'writer.save(entry).catch(() => {})\n        if (entry) return allocationOf(entry, session.id)\n        try {\n          await writer.save(entry)\n          // The server ended',
   },
   {
     name: 'a caller with confirm does not wait for the game',
     standsFor: 'players arrive before the session',
     file: 'src/engine/allocation/confirmations.ts',
-    from: 'if (entry?.sessionConfirmed) return',
+    from: 'if (entry && isConfirmed(entry, sessionID)) return',
     to: 'if (entry) return',
   },
   {
     name: 'any heartbeat confirms a session',
     standsFor: 'an answer that the game has not received counts as received',
     file: 'src/engine/instances/heartbeats.ts',
-    from: "if (heartbeat.state === 'Active' && isCurrent) this.#confirmSession(entry)",
+    from: "if (heartbeat.state === 'Active' && isCurrent && !heartbeat.several) this.#confirmSession(entry)",
     to: 'this.#confirmSession(entry)',
   },
   {
@@ -64,8 +64,8 @@ const allocation: readonly PlantedBug[] = [
     name: 'the end of a session is reported only once',
     standsFor: 'a lost report leaves a server in use for ever',
     file: 'src/testing/simulation/models/game-model.ts',
-    from: '...(this.#ended && { endedSession: this.#ended }),',
-    to: '',
+    from: '...(this.deps.rooms?.report ?? (this.#ended && { endedSession: this.#ended })),',
+    to: '...this.deps.rooms?.report,',
   },
   {
     name: 'a server whose game does not confirm in time is terminated',
@@ -166,7 +166,7 @@ const allocation: readonly PlantedBug[] = [
     standsFor: 'a lost reply leaves a session with two servers',
     seeds: 300,
     file: 'src/engine/allocation/allocator.ts',
-    from: 'if (held && isUndecided(held)) {',
+    from: 'if (held && isUndecided(held, key)) {',
     to: 'if (held?.uncertain && !held.uncertain) {',
   },
   {
@@ -347,8 +347,8 @@ const records: readonly PlantedBug[] = [
     name: 'an instance is created before its record is written',
     standsFor: 'orphaned instances',
     file: 'src/engine/state/queries.ts',
-    from: 'return entry.record === entry.stored && entry.intent === undefined',
-    to: "return entry.record.state === 'Pending' || (entry.record === entry.stored && entry.intent === undefined)",
+    from: 'return isSettled && entry.record === entry.stored',
+    to: "return entry.record.state === 'Pending' || (isSettled && entry.record === entry.stored)",
   },
   {
     name: 'an instance is deleted before Terminating is stored',
@@ -485,7 +485,7 @@ const maintenance: readonly PlantedBug[] = [
     name: 'a cached answer survives an announcement',
     standsFor: 'a game in a match never learns of maintenance',
     file: 'src/engine/instances/heartbeats.ts',
-    from: ' || entry.answers?.maintenance !== maintenance',
+    from: ' || answers?.maintenance !== maintenance',
     to: '',
   },
   {
@@ -663,6 +663,65 @@ const selection: readonly PlantedBug[] = [
   },
 ]
 
+const several: readonly PlantedBug[] = [
+  {
+    name: 'room that is promised to a caller is offered to others',
+    standsFor: 'a server gets more sessions than its build allows',
+    seeds: 200,
+    file: 'src/engine/state/slot-index.ts',
+    from: 'this.#most - taken - promised',
+    to: 'this.#most - taken',
+  },
+  {
+    name: 'a report of an end ends every earlier session of the server',
+    standsFor: 'one match that is over ends the others on its server',
+    seeds: 200,
+    file: 'src/rules/lifecycle/several-sessions.ts',
+    from: 'return numberOf(server, session) === number && sessionKey',
+    to: 'return numberOf(server, session) <= number || sessionKey',
+  },
+  {
+    name: 'a report of an end goes by the id of the session only',
+    standsFor: 'a late report ends a later session with the same id',
+    seeds: 200,
+    file: 'src/rules/lifecycle/several-sessions.ts',
+    from: 'return numberOf(server, session) === number && sessionKey',
+    to: 'return number > 0 && sessionKey',
+  },
+  {
+    name: 'the numbers of sessions are given again',
+    standsFor: 'reports of two sessions cannot be told apart',
+    seeds: 200,
+    file: 'src/rules/lifecycle/several-sessions.ts',
+    from: 'return startedSessions ?? endedSessions',
+    to: 'return (startedSessions && 1) ?? endedSessions',
+  },
+  {
+    name: 'a game is told of a further session before it is stored',
+    standsFor: 'after a host crash, a session has two servers',
+    seeds: 200,
+    file: 'src/engine/sessions/reported-sessions.ts',
+    from: '(session) => isStored(session) && ',
+    to: '(session) => (isStored(session) || session) && ',
+  },
+  {
+    name: 'an allocation of a further session is answered before it is stored',
+    standsFor: 'a match is lost when its host crashes',
+    seeds: 200,
+    file: 'src/engine/sessions/further-sessions.ts',
+    from: 'await this.#writer.save(entry)\n    } catch',
+    to: 'void this.#writer.save(entry).catch(() => {})\n      if (entry) return true\n    } catch',
+  },
+  {
+    name: 'the end of one session terminates its server',
+    standsFor: 'an operator who ends a match ends those of others',
+    seeds: 200,
+    file: 'src/engine/engine.ts',
+    from: 'if (asksGame(entry, sessionID)) {',
+    to: 'if (asksGame(entry, sessionID) && !entry.record.moreSessions) {',
+  },
+]
+
 export const plantedBugs: readonly PlantedBug[] = [
   ...allocation,
   ...scaling,
@@ -676,4 +735,5 @@ export const plantedBugs: readonly PlantedBug[] = [
   ...seats,
   ...reservations,
   ...selfAllocation,
+  ...several,
 ]

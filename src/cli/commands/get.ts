@@ -145,8 +145,9 @@ function buildRow(item: GameServerBuild, now: number): Row {
 
 function serverRow(item: GameServer, now: number): Row {
   const { namespace, name, creationTimestamp } = item.metadata
-  const { state, health, publicIP, ports, sessionID = '', message = '' } = item.status
-  const cells = [namespace, name, state, health, publicIP, ports, sessionID, ageSince(creationTimestamp, now), message]
+  const { state, health, publicIP, ports, sessionID = '', sessions = [], message = '' } = item.status
+  const session = sessions.length > 1 ? `${sessionID} +${sessions.length - 1}` : sessionID
+  const cells = [namespace, name, state, health, publicIP, ports, session, ageSince(creationTimestamp, now), message]
   return { key: `${namespace}/${name}`, cells, item }
 }
 

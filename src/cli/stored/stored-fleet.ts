@@ -8,6 +8,7 @@ import { silentLogger } from '../../contracts/logger.js'
 import { FleetError, readFileStore, systemClock } from '../../index.js'
 import { gamePortsOf } from '../../rules/game/game-ports.js'
 import { secretMask } from '../../rules/model/names.js'
+import { sessionsOf } from '../../rules/lifecycle/several-sessions.js'
 import { type Build, keyOf, type Ref, type Server } from '../../rules/model/resources.js'
 import { sessionKey } from '../../rules/model/session-ids.js'
 import { gameServer, gameServerBuild } from '../../rules/model/wire.js'
@@ -38,18 +39,13 @@ export async function storedFleet(dataDir: string, apiGroup: string): Promise<Re
   const sessionViews = (of: readonly Server[]): readonly GameSession[] =>
     of.flatMap((server) => {
       const build = builds.find((one) => isOf(one)(server))
-      if (!server.session || !build) return []
-      return [
-        gameSession(
-          sessionBody(
-            build,
-            server,
-            players.get(keyOf(server)) ?? [],
-            gamePortsOf(build.spec.template),
-            systemClock.now(),
-          ),
-        ),
-      ]
+      if (!build) return []
+      const ports = gamePortsOf(build.spec.template)
+      const connected = players.get(keyOf(server)) ?? []
+      const now = systemClock.now()
+      return sessionsOf(server).map((session) =>
+        gameSession(sessionBody(build, server, connected, ports, now, session)),
+      )
     })
 
   return {

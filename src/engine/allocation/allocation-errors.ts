@@ -51,6 +51,15 @@ export function noServerError(build: BuildEntry, waitedMs: number): FleetError {
   }
 }
 
+/** Why the first build that has a cause has no server. */
+export function causeOf(builds: readonly BuildEntry[], waitedMs: number): string {
+  for (const build of builds) {
+    const reason = noServerError(build, waitedMs).details?.reason
+    if (typeof reason === 'string') return builds.length > 1 ? `: ${build.record.name}: ${reason}` : `: ${reason}`
+  }
+  return ''
+}
+
 /** Looks at a few servers only: a build can have thousands. */
 function firstReason(pending: Iterable<ServerEntry>): string | undefined {
   let looked = 0
@@ -92,6 +101,20 @@ export function outcomeUnknownError(cause: unknown): FleetError {
     `allocation outcome unknown; retry with the same sessionID (${messageOf(cause)})`,
     { cause },
   )
+}
+
+/** For the end of a session whose game may take others meanwhile. */
+export function gameUnheardError(sessionID: string): FleetError {
+  return new FleetError(
+    'unavailable',
+    `session ${shown(sessionID)} cannot be ended yet, because this host has not heard its game, which may take other sessions; retry soon`,
+  )
+}
+
+/** For a session that was added to a server while the server began to terminate. */
+export function endedMeanwhileError({ record }: ServerEntry, sessionID: string): FleetError {
+  const message = `server ${record.name} of session ${sessionID} is ending; retry with the same sessionID when it is gone`
+  return new FleetError('none-standing-by', message)
 }
 
 /** `waitedMs` is how long the caller waited for the game to report Active. */

@@ -1,4 +1,5 @@
 /** What follows the write that allocates a server: the event, or what is known after a failure. */
+import { endsOne, sessionByKey } from '../../rules/lifecycle/several-sessions.js'
 import type { Session } from '../../rules/model/resources.js'
 import type { EngineContext } from '../context.js'
 import { LostServer, type ServerWriter } from '../persistence/server-writer.js'
@@ -58,7 +59,14 @@ export class AllocationOutcomes {
   }
 }
 
-/** True while a write decides which session the server has: one that allocates it, or that records the end of its session. */
-export function isUndecided({ record, sessionEnd, uncertain }: ServerEntry): boolean {
-  return uncertain || (sessionEnd !== undefined && record.state === 'Active')
+/** True while a write decides whether the server has the session: one that allocates it, or that records its end. */
+export function isUndecided(entry: ServerEntry, key: string): boolean {
+  const { record, recordDeleted, sessionEnd, sessionEnds, stored, uncertain } = entry
+  if (uncertain || (sessionEnd !== undefined && record.state === 'Active')) return true
+  const { moreSessions } = record
+  if ((!moreSessions && !sessionEnds) || recordDeleted) return false
+  const session = sessionByKey(record, key)
+  if (session && sessionEnds?.some((ended) => endsOne(record, session, ended))) return true
+  // Allocations of further sessions are in the record before they are durable.
+  return session?.number !== undefined && !(stored && sessionByKey(stored, key))
 }

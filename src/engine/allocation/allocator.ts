@@ -7,14 +7,15 @@ import type { Allocation } from '../../contracts/sessions.js'
 import type { AllocationRequest, Session } from '../../rules/model/resources.js'
 import { sessionKey } from '../../rules/model/session-ids.js'
 import { type Selection, selectionOf, targetOf } from '../../rules/planning/selection.js'
-import { isAllocatable, pickServer } from '../../rules/planning/allocation.js'
+import { pickServer } from '../../rules/planning/allocation.js'
 import type { EngineContext } from '../context.js'
 import type { ServerWriter } from '../persistence/server-writer.js'
 import type { Activity } from '../reporting/activity.js'
 import { checkInitialPlayers } from '../seats/initial-players.js'
 import type { BuildEntry, ServerEntry } from '../state/entries.js'
 import { AllocationOutcomes, isUndecided } from './allocation-outcomes.js'
-import { allocationOf, knownAllocation } from './answer.js'
+import { allocationOf, hasSession, knownAllocation } from './answer.js'
+import { FurtherSessions } from '../sessions/further-sessions.js'
 import {
   drainingError,
   isNoServerError,
@@ -23,7 +24,6 @@ import {
   otherRequestError,
   queueFullError,
 } from './allocation-errors.js'
-import type { BatchGate, HeldServer } from './batch-gate.js'
 import {
   type AllocateOptions,
   type CallInProgress,
@@ -33,6 +33,7 @@ import {
   sessionOf,
 } from './call-in-progress.js'
 import type { Confirmations } from './confirmations.js'
+import { Places } from '../sessions/places.js'
 import type { RetryGrace } from './retry-grace.js'
 import { Selector } from './selector.js'
 import { soonestIn } from './soonest.js'
@@ -51,6 +52,8 @@ export class Allocator {
   readonly #ctx: EngineContext
   readonly #deps: AllocatorDependencies
   readonly #selector: Selector
+  readonly #further: FurtherSessions
+  readonly #places: Places
   readonly #outcomes: AllocationOutcomes
   /** Calls in progress, by session. A second call for the same session joins the first instead of taking another server. */
   readonly #calls = new Map<string, CallInProgress>()
@@ -59,7 +62,10 @@ export class Allocator {
   constructor(ctx: EngineContext, deps: AllocatorDependencies) {
     this.#ctx = ctx
     this.#deps = deps
-    this.#selector = new Selector(ctx, (build) => deps.waitQueue.demand(build))
+    this.#further = new FurtherSessions(ctx, deps.writer)
+    this.#selector = new Selector(ctx, { callers: (build) => deps.waitQueue.demand(build), further: this.#further })
+    const { retryGrace } = deps
+    this.#places = new Places(ctx, { further: this.#further, retryGrace, selector: this.#selector })
     this.#outcomes = new AllocationOutcomes(ctx, deps)
   }
 
@@ -81,7 +87,7 @@ export class Allocator {
   #allocate(request: AllocationRequest, options: AllocateOptions): Promise<Allocation> {
     const key = sessionKey(request.sessionID)
     const held = this.#ctx.inventory.serverBySessionKey(key)
-    if (held?.record.session && !held.sessionEnd)
+    if (held && hasSession(held, key) && !isUndecided(held, key))
       return Promise.resolve(knownAllocation(this.#ctx.logger, held, request))
     const first = this.#calls.get(key)
     if (first) return this.#join(first, request, options)
@@ -143,11 +149,11 @@ export class Allocator {
         throwIfAborted(signal)
         const stopError = this.#ctx.stopError()
         if (stopError) throw stopError
-        if (held && isUndecided(held)) {
+        if (held && isUndecided(held, key)) {
           await this.#outcomes.resolve(held)
           continue
         }
-        if (held?.record.session) return knownAllocation(this.#ctx.logger, held, request)
+        if (held && hasSession(held, key)) return knownAllocation(this.#ctx.logger, held, request)
 
         const build = selection ? undefined : this.#buildOf(request)
         this.#checkNotDraining(build)
@@ -156,18 +162,23 @@ export class Allocator {
         const isLastChance =
           options.waitMs <= 0 || clock.elapsed() - since >= options.waitMs || (this.#isQueueFull() && !call.hadServer)
         const canWait = !isLastChance || !mayTakeUnheard(options)
-        let entry = this.#reserveReady(build, session, selection, options, canWait)
+        let entry = this.#reserveReady(build, call, session, options, canWait)
         if (!entry) {
           const home = this.#homeOf(request, selection)
           entry = await this.#waitForServer(home, call, session, since, options)
           if (!entry) continue
           if (signal?.aborted) {
-            inventory.release(entry)
+            this.#places.release(entry, call)
             continue
           }
         }
         call.hadServer = true
-        if (options.gate && !(await options.gate.hold(key, this.#held(entry, session, selection)))) continue
+        if (options.gate && !(await options.gate.hold(key, this.#places.held(entry, call, session)))) continue
+        if (call.isFurther) {
+          if (!(await this.#further.add(entry, session, selection))) continue
+          this.#outcomes.allocated(entry, session, since)
+          return allocationOf(entry, session.id)
+        }
         try {
           await writer.save(entry)
           // The server ended during the save, so remove the session from the store before another server may get it.
@@ -181,7 +192,7 @@ export class Allocator {
         if (deposedError) throw deposedError
         if (entry.record.session?.id !== session.id) continue
         this.#outcomes.allocated(entry, session, since)
-        return allocationOf(entry)
+        return allocationOf(entry, entry.record.session.id)
       }
     } finally {
       this.#calls.delete(key)
@@ -197,7 +208,7 @@ export class Allocator {
   #selectionOf(request: AllocationRequest, { confirmMs }: AllocateOptions): Selection | undefined {
     const { buildID } = request
     const build = buildID === undefined ? undefined : this.#ctx.inventory.buildByID(buildID)
-    return selectionOf(request, confirmMs !== undefined, build?.record.spec.order)
+    return selectionOf(request, confirmMs !== undefined, build?.record.spec)
   }
 
   #homeOf(request: AllocationRequest, selection: Selection | undefined): Home {
@@ -206,7 +217,8 @@ export class Allocator {
 
   #answerJoined(allocation: Allocation, request: AllocationRequest): Allocation {
     const entry = this.#ctx.inventory.serverBySession(request.sessionID)
-    return entry?.record.session ? knownAllocation(this.#ctx.logger, entry, request) : allocation
+    const isKnown = entry && hasSession(entry, sessionKey(request.sessionID))
+    return isKnown ? knownAllocation(this.#ctx.logger, entry, request) : allocation
   }
 
   #checkNotDraining(build: BuildEntry | undefined): void {
@@ -216,19 +228,24 @@ export class Allocator {
   /** `build` is undefined for a request with `selection`. */
   #reserveReady(
     build: BuildEntry | undefined,
+    call: CallInProgress,
     session: Session,
-    selection: Selection | undefined,
     { confirmMs, gate }: AllocateOptions,
     canWait: boolean,
   ): ServerEntry | undefined {
+    const { selection } = call
     const entry =
-      build && confirmMs !== undefined ? soonestIn(this.#ctx, build, canWait) : this.#pick(build, selection, canWait)
-    if (entry) this.#take(entry, session, selection, gate)
+      (build && this.#places.heldWithRoom(gate, build)) ??
+      (build && confirmMs !== undefined
+        ? (this.#further.pick([build]) ?? soonestIn(this.#ctx, build, canWait))
+        : this.#pick(build, selection, canWait))
+    if (entry) this.#places.take(entry, call, session, gate)
     return entry
   }
 
   #pick(build: BuildEntry | undefined, selection: Selection | undefined, canWait: boolean): ServerEntry | undefined {
-    return build ? pickServer(build.buckets, canWait) : selection && this.#selector.pick(selection, canWait)
+    if (!build) return selection && this.#selector.pick(selection, canWait)
+    return (build.slots && this.#further.pick([build])) ?? pickServer(build.buckets, canWait)
   }
 
   #noServerError(home: Home, selection: Selection | undefined, waitedMs: number): FleetError {
@@ -240,30 +257,6 @@ export class Allocator {
     const build = selection ? undefined : this.#buildOf(request)
     const entry = this.#pick(build, selection, !mayTakeUnheard(options))
     return entry !== undefined && this.#deps.waitQueue.serveSession(sessionKey(request.sessionID), entry)
-  }
-
-  #reserve(entry: ServerEntry, session: Session, selection?: Selection): void {
-    this.#ctx.inventory.reserve(entry, session, selection)
-    this.#deps.retryGrace.remove(session.id, entry.build)
-    this.#ctx.enqueue(entry.build)
-  }
-
-  /** Takes a server for a session: for an atomic batch, only holds it. */
-  #take(entry: ServerEntry, session: Session, selection: Selection | undefined, gate: BatchGate | undefined): void {
-    if (gate) this.#ctx.inventory.hold(entry)
-    else this.#reserve(entry, session, selection)
-  }
-
-  #held(entry: ServerEntry, session: Session, selection: Selection | undefined): HeldServer {
-    const fits = () => (selection ? this.#selector.accepts(selection, entry) : !entry.build.draining)
-    return {
-      isFree: () => entry.held && isAllocatable(entry.record) && fits(),
-      reserve: () => this.#reserve(entry, session, selection),
-      release: () => {
-        this.#ctx.inventory.release(entry)
-        this.#ctx.enqueue(entry.build)
-      },
-    }
   }
 
   #waitForServer(
@@ -290,7 +283,7 @@ export class Allocator {
       timeoutError: (last: Home) => this.#noServerError(last, selection, waitedMs + leftMs),
       signal,
     }
-    return waitQueue.wait(home, waiting, (entry) => this.#take(entry, session, selection, options.gate))
+    return waitQueue.wait(home, waiting, (entry) => this.#places.take(entry, call, session, options.gate))
   }
 
   #isQueueFull(): boolean {

@@ -27,6 +27,8 @@ export interface CallInProgress {
   readonly inBatch: boolean
   /** True once a server has been reserved for the call. If the call waits after that, it has lost the server. */
   hadServer: boolean
+  /** True if the call has got room on a server that has other sessions, and not a server of its own. */
+  isFurther: boolean
   /** Functions that end the wait of joined calls whose timeout passed while a server was reserved for the session. */
   timedOutJoins: (() => void)[] | undefined
   /** Set in the same tick in which the call is made. */
@@ -50,6 +52,7 @@ export function newCall(
     confirms,
     inBatch,
     hadServer: false,
+    isFurther: false,
     timedOutJoins: undefined,
     result: pendingForever,
   }

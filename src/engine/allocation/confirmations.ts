@@ -1,5 +1,7 @@
 /** Lets callers wait until the game has confirmed its session, by reporting Active. */
 import { FleetError, throwIfAborted } from '../../contracts/errors.js'
+import { numberOf, sessionByKey } from '../../rules/lifecycle/several-sessions.js'
+import { sessionKey } from '../../rules/model/session-ids.js'
 import type { EngineContext } from '../context.js'
 import type { ServerEntry } from '../state/entries.js'
 import { endedUnconfirmedError, notConfirmedError } from './allocation-errors.js'
@@ -28,7 +30,7 @@ export class Confirmations {
   async wait(sessionID: string, { waitMs, signal }: ConfirmationOptions): Promise<void> {
     const { clock, inventory } = this.#ctx
     const entry = inventory.serverBySession(sessionID)
-    if (entry?.sessionConfirmed) return
+    if (entry && isConfirmed(entry, sessionID)) return
     throwIfAborted(signal)
     const stopError = this.#ctx.stopError()
     if (stopError) throw stopError
@@ -60,9 +62,9 @@ export class Confirmations {
     })
   }
 
-  /** Call when the game has reported Active. */
+  /** Call when the game has reported Active or, if it takes several sessions, one that it had not reported before. */
   confirm(entry: ServerEntry): void {
-    for (const waiter of this.#waitersOf(entry)) waiter.resolve()
+    for (const waiter of this.#waitersOf(entry)) if (isConfirmed(entry, waiter.sessionID)) waiter.resolve()
   }
 
   /** Call when the server starts to terminate. */
@@ -91,6 +93,12 @@ export class Confirmations {
     waiters?.delete(waiter)
     if (waiters?.size === 0) this.#waiters.delete(entry)
   }
+}
+
+function isConfirmed({ confirmed, record, sessionConfirmed, takesSeveral }: ServerEntry, sessionID: string): boolean {
+  if (!takesSeveral) return sessionConfirmed
+  const session = sessionByKey(record, sessionKey(sessionID))
+  return session !== undefined && confirmed?.has(numberOf(record, session)) === true
 }
 
 const noWaiters: readonly Waiter[] = Object.freeze([])

@@ -3,7 +3,14 @@ import { FleetError } from '../../contracts/errors.js'
 import type { ServerSelector } from '../../rules/model/allocation.js'
 import { noData, type ServerData } from '../../rules/model/server-data.js'
 import { isByMachine } from '../../rules/planning/order.js'
-import { acceptsBuild, counterOrListMissing, fits, misfitOf, type Selection } from '../../rules/planning/selection.js'
+import {
+  acceptsBuild,
+  counterOrListMissing,
+  fits,
+  misfitOf,
+  type Selection,
+  selectsState,
+} from '../../rules/planning/selection.js'
 import { clamped } from '../../rules/planning/scaling.js'
 import { buildHealth } from '../../rules/model/status.js'
 import type { EngineContext } from '../context.js'
@@ -11,11 +18,12 @@ import { hasCondition } from '../reporting/conditions.js'
 import { bestOf } from '../state/best-server.js'
 import { type AllocatableBucket, DataGroups } from '../state/data-groups.js'
 import type { BuildEntry, ServerEntry } from '../state/entries.js'
-import { inUse, standingByIn, startingIn } from '../state/queries.js'
-import { noServerError } from './allocation-errors.js'
+import { inUse, serversForCallers, standingByIn, startingIn } from '../state/queries.js'
+import { causeOf, noServerError } from './allocation-errors.js'
 import { namedServer, namedServerError } from './named-server.js'
 import { noSelectedBuildError, selectedBuilds } from './selected-builds.js'
 import { selectorKeys } from './selective-index.js'
+import type { FurtherSessions } from '../sessions/further-sessions.js'
 import type { Home, SelectiveCaller } from './wait-queue.js'
 
 const heard = ['ready', 'outdatedReady'] as const
@@ -27,14 +35,19 @@ const unallocatable = [
   ...(['outdatedPending', 'outdatedInitializing', 'outdatedLate', 'outdatedUnready'] as const),
 ]
 
+export interface SelectorDependencies {
+  /** Returns the number of waiting callers that count as demand for the build. */
+  readonly callers: (build: BuildEntry) => number
+  readonly further: Pick<FurtherSessions, 'pick'>
+}
+
 export class Selector {
   readonly #ctx: Pick<EngineContext, 'clock' | 'inventory' | 'limits'>
-  readonly #callers: (build: BuildEntry) => number
+  readonly #deps: SelectorDependencies
 
-  /** `callers` returns the number of waiting callers that count as demand for the build. */
-  constructor(ctx: Pick<EngineContext, 'clock' | 'inventory' | 'limits'>, callers: (build: BuildEntry) => number) {
+  constructor(ctx: Pick<EngineContext, 'clock' | 'inventory' | 'limits'>, deps: SelectorDependencies) {
     this.#ctx = ctx
-    this.#callers = callers
+    this.#deps = deps
   }
 
   /**
@@ -52,6 +65,8 @@ export class Selector {
       for (const build of this.#buildsOf(selector)) {
         if (build.draining) continue
         first ??= build
+        // A new server has no session.
+        if (selector.state === 'active') continue
         if (!fits(build.initialData, selector, change)) continue
         if (this.#canGrow(build, current)) return { build, isDemand: true }
         full ??= build
@@ -72,7 +87,10 @@ export class Selector {
     if (selection.server) return namedServer(this.#ctx.inventory, selection.server, selection)
     for (const buckets of canWait ? [heard] : [heard, all]) {
       for (const selector of selection.selectors) {
-        const picked = this.#pickFrom(selector, selection, buckets)
+        const picked =
+          selector.state === 'active'
+            ? this.#deps.further.pick(this.#buildsOf(selector), selector, selection.change)
+            : this.#pickFrom(selector, selection, buckets)
         if (picked) return picked
       }
     }
@@ -93,12 +111,17 @@ export class Selector {
     if (problem !== undefined) throw new FleetError('invalid', `order.counter: ${problem}`)
   }
 
-  /** True if a server that has become ready fits. */
+  /** True if a server that has become ready, or has got room, fits. */
   accepts(selection: Selection, { build, record }: ServerEntry): boolean {
     if (build.draining) return false
     const { selectors, change } = selection
     const named = this.#ctx.inventory.nameable(build)
-    return selectors.some((selector) => acceptsBuild(selection, selector, named) && fits(record.data, selector, change))
+    return selectors.some(
+      (selector) =>
+        selectsState(selector, record) &&
+        acceptsBuild(selection, selector, named) &&
+        fits(record.data, selector, change),
+    )
   }
 
   callerOf(selection: Selection): SelectiveCaller {
@@ -130,6 +153,8 @@ export class Selector {
     for (const selector of selectors) {
       for (const { draining, initialData, record } of this.#buildsOf(selector)) {
         if (draining) continue
+        if (selector.state === 'active')
+          return `; no server of build ${record.name} that fits has room for another session`
         const misfit = misfitOf(initialData, selector, change)
         return `; none is started for this caller, because a new server of build ${record.name} would not fit: ${misfit}`
       }
@@ -170,7 +195,8 @@ export class Selector {
     const { backoff, buckets, record } = build
     if (buildHealth(record) !== 'Healthy' || hasCondition(record, 'Invalid')) return false
     if (buckets.late.size + buckets.outdatedLate.size > 0) return false
-    const others = this.#callers(build) - (current?.build === build && current.isDemand ? 1 : 0)
+    const callers = this.#deps.callers(build) - (current?.build === build && current.isDemand ? 1 : 0)
+    const others = serversForCallers(build, callers)
     const { clock, limits } = this.#ctx
     const isBackingOff = backoff.until > clock.elapsed()
     if (isBackingOff && startingIn(build) <= others) return false
@@ -194,15 +220,6 @@ export class Selector {
   #buildsOf(selector: ServerSelector): readonly BuildEntry[] {
     return selectedBuilds(this.#ctx.inventory, selector)
   }
-}
-
-/** Why the first build that has a cause has no server. */
-function causeOf(builds: readonly BuildEntry[], waitedMs: number): string {
-  for (const build of builds) {
-    const reason = noServerError(build, waitedMs).details?.reason
-    if (typeof reason === 'string') return builds.length > 1 ? `: ${build.record.name}: ${reason}` : `: ${reason}`
-  }
-  return ''
 }
 
 /** The data of new servers, of those that can be allocated, and of those that may become so: an earlier spec may have given them others. */

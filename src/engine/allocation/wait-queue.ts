@@ -6,7 +6,7 @@ import type { Clock } from '../../contracts/clock.js'
 import { FleetError } from '../../contracts/errors.js'
 import type { BuildSpec } from '../../rules/model/resources.js'
 import type { BuildEntry, ServerEntry } from '../state/entries.js'
-import { inUse } from '../state/queries.js'
+import { inUse, isReady, serversForCallers } from '../state/queries.js'
 import { type Link, LinkedSet, unlinked } from '../state/linked-set.js'
 import type { RetryGrace } from './retry-grace.js'
 import { insertByTicket, SelectiveIndex } from './selective-index.js'
@@ -127,8 +127,9 @@ export class WaitQueue {
         home,
         selective,
         resolve: (entry) => {
-          if (entry) reserve(entry)
+          // Left first, because the server may have room for others, who are then served at once.
           leave()
+          if (entry) reserve(entry)
           this.#changed(waiter.home.build)
           resolve(entry)
         },
@@ -167,9 +168,19 @@ export class WaitQueue {
     next?.resolve(entry)
   }
 
-  /** Call when the data of a ready server have changed: it may fit a caller now. */
+  /** Gives the room of a server that has sessions to the callers who have waited longest. */
+  serveRoom(entry: ServerEntry): void {
+    const room = () => entry.build.slots?.roomOf(entry) ?? 0
+    for (let left = Infinity; this.total > 0 && room() > 0 && room() < left;) {
+      left = room()
+      this.serve(entry)
+    }
+  }
+
+  /** Call when the data of a server that is ready or has room have changed: it may fit a caller now. */
   dataChanged(entry: ServerEntry): void {
-    if (this.#selective.size > 0) this.serve(entry)
+    if (this.#selective.size > 0 && isReady(entry.bucket)) this.serve(entry)
+    else this.serveRoom(entry)
   }
 
   /**
@@ -186,7 +197,7 @@ export class WaitQueue {
   roomFreed(build: BuildEntry): void {
     if (this.#full === 0) return
     const { spec } = build.record
-    if (inUse(build) + this.demand(build) >= spec.max) return
+    if (inUse(build) + serversForCallers(build, this.demand(build)) >= spec.max) return
     for (const waiter of this.#selective.naming(spec)) {
       if (waiter.home.isFull) this.#reconsider(waiter)
       if (!waiter.home.isFull && waiter.home.build === build) return

@@ -1,6 +1,6 @@
 /** Handles heartbeats in constant time and without I/O. Updates records only if the state, health or players have changed. */
 import { maintenanceNotice } from '../../rules/game/maintenance-notice.js'
-import type { EndedSession, GameState, Heartbeat, HeartbeatAnswer, SessionConfig } from '../../rules/game/heartbeat.js'
+import type { EndedSession, GameState, Heartbeat, HeartbeatAnswer } from '../../rules/game/heartbeat.js'
 import { afterReport, healthOf, reachesUnhealthyLimit, noReports } from '../../rules/lifecycle/health.js'
 import { isIdle, type ServerEvent, transition } from '../../rules/lifecycle/lifecycle.js'
 import { endsSession, isOutdated } from '../../rules/lifecycle/session-end.js'
@@ -10,6 +10,14 @@ import type { EngineContext } from '../context.js'
 import type { CachedAnswers, ServerEntry } from '../state/entries.js'
 import { expectsHeartbeat } from '../state/queries.js'
 import { Claims } from './claims.js'
+import { sessionConfigOf } from '../sessions/session-config.js'
+import {
+  hasUnknownSession,
+  isOutdatedList,
+  numberedConfigs,
+  ReportedSessions,
+  toldSessions,
+} from '../sessions/reported-sessions.js'
 
 export interface HeartbeatsDependencies {
   readonly playersChanged: (entry: ServerEntry) => void
@@ -27,6 +35,7 @@ export class Heartbeats {
   readonly #ctx: EngineContext
   readonly #deps: HeartbeatsDependencies
   readonly #claims: Claims
+  readonly #sessions: ReportedSessions
   readonly #continue: HeartbeatAnswer
   readonly #terminate: HeartbeatAnswer
 
@@ -35,6 +44,7 @@ export class Heartbeats {
     this.#ctx = ctx
     this.#deps = deps
     this.#claims = new Claims(ctx)
+    this.#sessions = new ReportedSessions(ctx, { confirmed: deps.sessionConfirmed, ended: deps.sessionEnded })
     this.#continue = Object.freeze({ operation: 'Continue', nextHeartbeatIntervalMs })
     this.#terminate = Object.freeze({ operation: 'Terminate', nextHeartbeatIntervalMs })
   }
@@ -46,12 +56,14 @@ export class Heartbeats {
     this.#deps.arrived(entry)
     if (entry.record.state !== 'Terminating') {
       const isNewlyHeard = this.#recordArrival(entry)
-      const isCurrent = !isOutdated(entry.record, heartbeat.endedSession)
+      const isCurrent = heartbeat.several !== undefined || !isOutdated(entry.record, heartbeat.endedSession)
       if (isCurrent) this.#apply(entry, heartbeat)
+      // After that, because the game may have become ready, and with room for several sessions.
+      this.#sessions.heard(entry, heartbeat.several)
       // Only now, because the heartbeat may have ended the server or changed its health.
       if (isNewlyHeard) this.#ctx.inventory.heardChanged(entry)
       if (entry.bucket === 'ready') entry.build.dueReady.addLast(entry)
-      if (heartbeat.state === 'Active' && isCurrent) this.#confirmSession(entry)
+      if (heartbeat.state === 'Active' && isCurrent && !heartbeat.several) this.#confirmSession(entry)
     } else if (expectsHeartbeat(entry) || mayRun(entry)) {
       this.#recordArrival(entry)
     }
@@ -96,7 +108,8 @@ export class Heartbeats {
     if (!isSameList(entry.players, heartbeat.players)) this.#updatePlayers(entry, keptPlayers(heartbeat.players))
     if (heartbeat.endedSession) this.#endSession(entry, heartbeat.endedSession)
     const { session, state } = entry.record
-    if (session && state === 'Active' && !entry.sessionEnd) this.#claims.heard(entry, heartbeat.players.length > 0)
+    const isEnding = entry.sessionEnd ?? entry.sessionEnds
+    if (session && state === 'Active' && !isEnding) this.#claims.heard(entry, heartbeat.players.length > 0)
   }
 
   /** The end of a session counts once it is durable: until then, no other session may get the server, nor the session another server. */
@@ -121,7 +134,10 @@ export class Heartbeats {
     const { healthReports, inherited, record } = entry
     const health = healthOf(healthReports)
     entry.inherited = false
-    if (inherited && heartbeat.state === 'Active' && isIdle(record)) {
+    const { several } = heartbeat
+    // Of several sessions, the game may also report those that have ended since.
+    const hasSession = several ? hasUnknownSession(record, several) : heartbeat.state === 'Active'
+    if (inherited && hasSession && isIdle(record)) {
       logger.warn(
         { server: keyOf(record) },
         'a match runs on a server whose record has no session; it goes on as Active',
@@ -167,12 +183,33 @@ export class Heartbeats {
       if (entry.terminateSentAt === undefined) this.#terminateSent(entry)
       return this.#terminate
     }
+    if (entry.takesSeveral) return this.#severalAnswer(entry, gameState)
     // A game that has ended its session has none, so its answer may be held until there is another.
     const session = entry.sessionEnd ? undefined : entry.record.session
     if (!session && !maintenance) return this.#continue
-    if (entry.answers?.session !== session || entry.answers?.maintenance !== maintenance) entry.answers = undefined
+    const { answers } = entry
+    if (answers?.session !== session || answers?.maintenance !== maintenance || answers?.several)
+      entry.answers = undefined
     entry.answers ??= createAnswers(entry.record, session, this.#ctx.limits.heartbeatIntervalMs)
     return session && gameState === 'StandingBy' ? entry.answers.active : entry.answers.continue
+  }
+
+  #severalAnswer(entry: ServerEntry, gameState: GameState): HeartbeatAnswer {
+    if (isOutdatedList(entry, entry.answers?.several)) entry.answers = undefined
+    const { record, sessionEnds, stored } = entry
+    if (!entry.answers) {
+      const told = toldSessions(entry)
+      const sessions = numberedConfigs(record, told)
+      const { active, ...answers } = createAnswers(record, told[0], this.#ctx.limits.heartbeatIntervalMs)
+      entry.answers = {
+        ...answers,
+        active: Object.freeze({ ...active, sessions }),
+        continue: Object.freeze({ ...answers.continue, sessions }),
+        several: { record, stored, sessionEnds },
+      }
+    }
+    const { answers } = entry
+    return answers.session && gameState === 'StandingBy' ? answers.active : answers.continue
   }
 }
 
@@ -187,10 +224,10 @@ function mayRun({ instance, createRequested, observationSeq }: ServerEntry): boo
  * True if the termination is durable, was reported by the game, or follows a session. Before an idle server's termination is
  * durable, a new leader could still allocate the server, so the game must not get Terminate yet.
  */
-function isTerminationCertain({ record, stored, recordDeleted, build, sessionEnd }: ServerEntry): boolean {
+function isTerminationCertain({ record, stored, recordDeleted, build, sessionEnd, sessionEnds }: ServerEntry): boolean {
   if (record.ending?.reason === 'Exited') return true
-  // In the store, its session may have ended.
-  if (record.session !== undefined && stored?.session !== undefined && !sessionEnd) return true
+  // In the store, its sessions may have ended.
+  if (record.session !== undefined && stored?.session !== undefined && !sessionEnd && !sessionEnds) return true
   return recordDeleted || build.deleted || stored?.state === 'Terminating'
 }
 
@@ -207,17 +244,10 @@ function createAnswers(record: Server, session: Session | undefined, nextHeartbe
   return {
     session,
     maintenance,
+    several: undefined,
     active: Object.freeze({ operation: 'Active', ...parts }),
     continue: Object.freeze({ operation: 'Continue', ...parts }),
   }
-}
-
-function sessionConfigOf({ id, cookie, initialPlayers }: Session): SessionConfig {
-  return Object.freeze({
-    sessionId: id,
-    ...(cookie !== undefined && { sessionCookie: cookie }),
-    initialPlayers,
-  })
 }
 
 function isSameList(a: readonly string[], b: readonly string[]): boolean {

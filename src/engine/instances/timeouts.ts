@@ -48,6 +48,7 @@ export class Timeouts {
       for (const entry of build.buckets.outdatedReady) inventory.heardChanged(entry)
       // Built again on demand, with the sessions whose players are known for certain then.
       build.rooms = undefined
+      if (build.slots) for (const entry of build.buckets.active) inventory.slotsChanged(entry)
       for (const entry of build.awaitingHeartbeat) entry.silentSince = now
       for (const entry of build.awaitingFirstHeartbeat) entry.silentSince = now
       for (const entry of [...startingServers(build), ...lateServers(build)]) {

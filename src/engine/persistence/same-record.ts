@@ -1,6 +1,7 @@
 /** Tells whether a record in the store is the one that this host has written. Pure. */
 import { isSameData } from '../../rules/lifecycle/server-data.js'
 import { isSameHolds } from '../../rules/lifecycle/seats.js'
+import { isSameSessions } from '../../rules/lifecycle/several-sessions.js'
 import type { Server } from '../../rules/model/resources.js'
 
 /** Compares what a server's record says, except for times. */
@@ -15,6 +16,7 @@ export function isSameRecord(a: Server, b: Server): boolean {
     a.session?.id === b.session?.id &&
     isSameHolds(a.session?.holds, b.session?.holds) &&
     a.endedSessions === b.endedSessions &&
+    isSameSessions(a, b) &&
     a.maintenance?.at === b.maintenance?.at &&
     a.maintenance?.source === b.maintenance?.source &&
     a.reservedUntil === b.reservedUntil &&

@@ -5,8 +5,7 @@ import type { Store, Versioned } from '../../contracts/store.js'
 import { isIdle, transition } from '../../rules/lifecycle/lifecycle.js'
 import { withInitialHolds } from '../../rules/lifecycle/seats.js'
 import { mergedData } from '../../rules/lifecycle/server-data.js'
-import { endsSession, hasLaterEnd } from '../../rules/lifecycle/session-end.js'
-import type { EndedSession } from '../../rules/game/heartbeat.js'
+import { hasLaterEnd } from '../../rules/lifecycle/session-end.js'
 import type { Server, Session } from '../../rules/model/resources.js'
 import { withChange } from '../../rules/planning/selection.js'
 import { repairedData } from '../../rules/validation/server-data.js'
@@ -14,6 +13,7 @@ import type { ServerEntry } from '../state/entries.js'
 import type { Inventory } from '../state/inventory.js'
 import { isInStore, isUncertain, isUnsaved } from '../state/queries.js'
 import { isSameRecord } from './same-record.js'
+import { endsOf, forgetEnds, noEnds, settleEnds, withoutEnded, type WrittenEnds } from './session-ends.js'
 
 /**
  * Thrown if this host must not write the record, because the record has been deleted or another host has allocated or
@@ -138,9 +138,9 @@ export class ServerWriter {
     /** The error of a write that may still take effect. */
     let unknown: Error | undefined
     for (let attempt = 1; ; attempt++) {
-      const { record: base, intent, sessionEnd } = entry
-      const idle = sessionEnd ? this.#afterEnd(base, sessionEnd) : base
-      const written = intent ? this.#allocated(entry, base, intent) : idle
+      const { record: base, intent } = entry
+      const ends = intent ? noEnds : endsOf(entry)
+      const written = intent ? this.#allocated(entry, base, intent) : withoutEnded(base, ends, this.#clock.now())
       if (!written) {
         if (unknown) throw unknown
         this.#inventory.release(entry)
@@ -149,12 +149,12 @@ export class ServerWriter {
       try {
         entry.revision =
           entry.revision === undefined ? await servers.create(written) : await servers.update(written, entry.revision)
-        this.#accept(entry, base, written, intent)
+        this.#accept(entry, base, written, intent, ends)
         return
       } catch (error) {
         if (FleetError.is(error, 'not-found')) throw this.#endLost(entry, recordDeleted, error)
         const { revision } = entry
-        if (await this.#readBack(entry, base, written, intent, error)) return
+        if (await this.#readBack(entry, base, written, intent, ends, error)) return
         const mayLand = revision === entry.revision && !FleetError.is(error, 'conflict')
         unknown = mayLand && error instanceof Error ? error : undefined
         if (attempt >= maxAttempts) throw error
@@ -178,6 +178,7 @@ export class ServerWriter {
     base: Server,
     written: Server,
     intent: Session | undefined,
+    ends: WrittenEnds,
     error: unknown,
   ): Promise<boolean> {
     const current = await this.#store.servers.get(entry.record)
@@ -191,7 +192,7 @@ export class ServerWriter {
     if (current.revision === entry.revision) return false
     entry.revision = current.revision
     if (isSameRecord(current.record, written)) {
-      this.#accept(entry, base, current.record, intent)
+      this.#accept(entry, base, current.record, intent, ends)
       return true
     }
     this.#yieldTo(entry, current)
@@ -200,9 +201,18 @@ export class ServerWriter {
   }
 
   /** Updates the entry after `written` has been stored. */
-  #accept(entry: ServerEntry, base: Server | undefined, written: Server, session: Session | undefined): void {
+  #accept(
+    entry: ServerEntry,
+    base: Server | undefined,
+    written: Server,
+    session: Session | undefined,
+    ends?: WrittenEnds,
+  ): void {
     entry.stored = written
-    if (base && entry.sessionEnd) this.#endSession(entry, base, written, entry.sessionEnd)
+    if (base && ends && settleEnds(entry, written, ends)) {
+      const next = entry.record === base ? written : withoutEnded(entry.record, ends, this.#clock.now())
+      this.#inventory.update(entry, next)
+    }
     // An intent set during this write is not included in it.
     if (!session || session !== entry.intent) return
     // The server may have changed during the write. It gets the session only if it is still standing by.
@@ -221,24 +231,11 @@ export class ServerWriter {
     else if (!written.session) this.#inventory.release(entry)
   }
 
-  #afterEnd(record: Server, ended: EndedSession): Server {
-    return transition(record, { type: 'sessionEnded', ended }, this.#clock.now())
-  }
-
-  /** A server that terminates during the write keeps its session until it is gone. */
-  #endSession(entry: ServerEntry, base: Server, written: Server, ended: EndedSession): void {
-    // A report that arrived during this write is not included in it.
-    if (written.endedSessions !== ended.number && endsSession(entry.record, ended)) return
-    entry.sessionEnd = undefined
-    const next = entry.record === base ? written : this.#afterEnd(entry.record, ended)
-    this.#inventory.update(entry, next)
-  }
-
   /** Terminates a server whose record has been deleted, so that it is neither written nor allocated again. */
   #endLost(entry: ServerEntry, why: string, cause?: unknown): LostServer {
     const error = lost(entry, why, cause)
     entry.recordDeleted = true
-    entry.sessionEnd = undefined
+    forgetEnds(entry)
     const event = { type: 'end' as const, reason: 'Deleted' as const, message: error.message }
     this.#inventory.update(entry, transition(entry.record, event, this.#clock.now()))
     this.#inventory.release(entry)
@@ -265,7 +262,7 @@ export class ServerWriter {
     const data = isRefused ? entry.record.data : mergedData(entry.stored?.data, entry.record.data, theirs)
     if (isLost) {
       entry.stored = record
-      entry.sessionEnd = undefined
+      forgetEnds(entry)
       this.#inventory.grant(entry, record)
     }
     const now = this.#clock.now()

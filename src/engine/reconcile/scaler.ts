@@ -4,13 +4,13 @@ import { mergedData } from '../../rules/lifecycle/server-data.js'
 import { serverName, suffixLength } from '../../rules/model/names.js'
 import { draftOf, type EndingReason, keyOf, type Server } from '../../rules/model/resources.js'
 import { planRollout } from '../../rules/planning/rollout.js'
-import { besideMisfits, clamped, plan } from '../../rules/planning/scaling.js'
+import { besideMisfits, plan } from '../../rules/planning/scaling.js'
 import { buildHealth } from '../../rules/model/status.js'
 import { graceSecondsOf } from '../../rules/validation/template.js'
 import { type EngineContext, serverEvent } from '../context.js'
 import { lateReason } from '../instances/late-starts.js'
 import type { Bucket, BuildEntry } from '../state/entries.js'
-import { inUse, isCurrent, lateServers, standingByIn } from '../state/queries.js'
+import { inUse, isCurrent, lateServers, scaledSpec, standingByIn } from '../state/queries.js'
 
 export interface ScalerDependencies {
   /** Number of callers that are waiting for a server of the build, or that timed out and are expected to retry. */
@@ -89,7 +89,7 @@ export class Scaler {
       ...this.#deps.choosyCallers(build),
       ready: buckets.ready.size + buckets.outdatedReady.size,
       protectedSurplus: this.#deps.protectedSurplus(build),
-      spec: clamped(build.record.spec, limits.maxServersPerBuild),
+      spec: scaledSpec(build, limits.maxServersPerBuild),
       mayCreate,
       draining,
       maxCreatesPerReconcile: limits.maxCreatesPerReconcile,
@@ -122,7 +122,7 @@ export class Scaler {
   #rollOut(build: BuildEntry, mayCreate: boolean, proven: number): boolean {
     const { limits } = this.#ctx
     const { buckets } = build
-    const spec = clamped(build.record.spec, limits.maxServersPerBuild)
+    const spec = scaledSpec(build, limits.maxServersPerBuild)
     const callers = this.#deps.callers(build)
     const ready = buckets.ready.size + buckets.outdatedReady.size
     const { create, late, replace, portsToFree, surplus, partial } = planRollout({

@@ -2,6 +2,7 @@
 import { messageOf } from '../../contracts/errors.js'
 import { reservedMetadataKeys } from '../../rules/game/metadata-keys.js'
 import type { Build, BuildSpec, Ending, Server } from '../../rules/model/resources.js'
+import { numberOf, sessionsOf } from '../../rules/lifecycle/several-sessions.js'
 import { dataChanges } from '../../rules/lifecycle/server-data.js'
 import { cutList, cutMessage } from '../../rules/model/sizes.js'
 import { buildHealth } from '../../rules/model/status.js'
@@ -66,12 +67,18 @@ export class EventReporter {
     })
   }
 
-  /** The session of a server that terminates ends with it. */
-  sessionEnded(entry: ServerEntry, { session, state }: Server): void {
-    const { name, state: next } = entry.record
-    if (next !== 'StandingBy' || state !== 'Active' || !session) return
-    const message = `${name} has ended the session ${session.id} and is standing by`
-    this.#ctx.emitter.emit({ type: 'SessionEnded', ...serverEvent(this.#ctx, entry, message), sessionID: session.id })
+  /** The sessions of a server that terminates end with it. */
+  sessionEnded(entry: ServerEntry, before: Server): void {
+    const { record } = entry
+    if (before.state !== 'Active' || !before.session || record.state === 'Terminating') return
+    if (record.session === before.session && record.moreSessions === before.moreSessions) return
+    const left = new Set(sessionsOf(record).map((session) => numberOf(record, session)))
+    const goesOn = record.state === 'StandingBy' ? 'is standing by' : 'goes on with its other sessions'
+    for (const session of sessionsOf(before)) {
+      if (record.state === 'Active' && left.has(numberOf(before, session))) continue
+      const message = `${record.name} has ended the session ${session.id} and ${goesOn}`
+      this.#ctx.emitter.emit({ type: 'SessionEnded', ...serverEvent(this.#ctx, entry, message), sessionID: session.id })
+    }
   }
 
   serverHealth(entry: ServerEntry, before: Server): void {

@@ -28,6 +28,7 @@ export function newBuild(record: Build, revision?: string): BuildEntry {
     dueReady: new LinkedSet(({ nextHeartbeatLink }) => nextHeartbeatLink),
     groups: undefined,
     rooms: undefined,
+    slots: undefined,
     templateHash: templateHash(record.spec),
     initialData: initialData(record.spec),
     formerData: undefined,
@@ -63,6 +64,11 @@ export function newServer(build: BuildEntry, record: Server, revision: string | 
     intent: undefined,
     held: false,
     sessionEnd: undefined,
+    sessionEnds: undefined,
+    takesSeveral: false,
+    promised: 0,
+    isLeaving: false,
+    confirmed: undefined,
     selection: undefined,
     uncertain: false,
     saving: undefined,
@@ -91,6 +97,16 @@ export function newServer(build: BuildEntry, record: Server, revision: string | 
     detailRevision: undefined,
     answers: undefined,
   }
+}
+
+/** Its game has ended the session, and nothing that is known of that session holds for the next one. */
+export function clearSession(entry: ServerEntry): void {
+  entry.standingBySince = undefined
+  entry.activeSince = undefined
+  entry.sessionConfirmed = false
+  entry.confirmed = undefined
+  entry.claim = undefined
+  entry.hadPlayers = false
 }
 
 function newBuckets(): Record<Bucket, LinkedSet<ServerEntry>> {

@@ -12,6 +12,7 @@ import type { Selection } from '../../rules/planning/selection.js'
 import type { DataGroups } from './data-groups.js'
 import type { Link, LinkedSet } from './linked-set.js'
 import type { RoomIndex } from './room-index.js'
+import type { SlotIndex } from './slot-index.js'
 
 /**
  * A server's state, with three further distinctions: whether a Pending or Initializing server is `late`, whether a StandingBy
@@ -76,6 +77,16 @@ export interface ServerEntry {
   held: boolean
   /** The game's report that it has ended its session, until that is durable. Until then the server is Active. */
   sessionEnd: EndedSession | undefined
+  /** The same of a game that takes several sessions. Until it is durable, the record has these sessions. */
+  sessionEnds: readonly EndedSession[] | undefined
+  /** True once the game has said that it takes several sessions at the same time. */
+  takesSeveral: boolean
+  /** How many sessions will be added to the server, because callers have been promised room on it. */
+  promised: number
+  /** True while the server is being drained, so that it takes no further sessions. */
+  isLeaving: boolean
+  /** Numbers of the sessions that the game has confirmed, if it takes several. */
+  confirmed: ReadonlySet<number> | undefined
   /** What the request for `intent` demands of the server's data, and how it changes them. Its write decides. */
   selection: Selection | undefined
   /** True if the outcome of writing `intent` is unknown. The server then stays reserved until the store has been read back. */
@@ -144,6 +155,14 @@ export interface CachedAnswers {
   readonly maintenance: Maintenance | undefined
   readonly active: HeartbeatAnswer
   readonly continue: HeartbeatAnswer
+  /** What the list of all sessions was made from. Undefined if the game does not take several. */
+  readonly several: SeveralSources | undefined
+}
+
+export interface SeveralSources {
+  readonly record: Server
+  readonly stored: Server | undefined
+  readonly sessionEnds: readonly EndedSession[] | undefined
 }
 
 export interface BuildEntry {
@@ -173,6 +192,8 @@ export interface BuildEntry {
   groups: DataGroups | undefined
   /** Undefined until a request looks for sessions of this build that have room. */
   rooms: RoomIndex | undefined
+  /** Undefined unless its servers may have several sessions. */
+  slots: SlotIndex | undefined
   /** Template hash of the build's current spec. */
   templateHash: string
   /** The data that a new server begins with. */

@@ -3,23 +3,28 @@
  * Synchronous and without I/O, so decisions made here cannot interleave.
  */
 import { gamePortsOf } from '../../rules/game/game-ports.js'
+import { sessionsPerServer } from '../../rules/lifecycle/several-sessions.js'
 import { initialData } from '../../rules/lifecycle/server-data.js'
 import { type Build, draftOf, keyOf, type Ref, type Server, type Session } from '../../rules/model/resources.js'
 import { sessionKey } from '../../rules/model/session-ids.js'
 import type { NameableBuild, Selection } from '../../rules/planning/selection.js'
 import { templateHash } from '../../rules/planning/template-hash.js'
 import { repairedData } from '../../rules/validation/server-data.js'
-import { newBuild, newServer } from './create-entries.js'
+import { clearSession, newBuild, newServer } from './create-entries.js'
 import type { Bucket, BuildEntry, ServerEntry } from './entries.js'
 import { MachineLoads } from './machine-loads.js'
 import { NamedBuilds } from './named-builds.js'
-import { heldFor, PlayerIndex } from './player-index.js'
+import { expectedOn, heldFor, PlayerIndex } from './player-index.js'
+import { SessionIndex } from './session-index.js'
+import { SlotIndex } from './slot-index.js'
 import { bucketOf, isDraining, isEmpty, isReady, serversOf } from './queries.js'
 import { RemovedServers } from './removed-servers.js'
 
 export interface InventoryListener {
   /** A server that has been heard has become ready to be allocated. Called in the same tick. */
   ready(entry: ServerEntry): void
+  /** A server takes more sessions than before, beside those that it has. Called in the same tick. */
+  hasRoom(entry: ServerEntry): void
   /** A server's reservation was cancelled. Called before another caller can reserve the server. */
   released(entry: ServerEntry): void
   /** A server's record has changed. `from` is the bucket that the server was in before. */
@@ -32,7 +37,7 @@ export class Inventory {
   readonly #everyBuild = new Set<BuildEntry>()
   readonly #named = new NamedBuilds()
   readonly #servers = new Map<string, ServerEntry>()
-  readonly #serversBySession = new Map<string, ServerEntry>()
+  readonly #sessions = new SessionIndex()
   readonly #serversByHostId = new Map<string, ServerEntry>()
   readonly #removed = new RemovedServers()
   readonly players = new PlayerIndex()
@@ -63,12 +68,12 @@ export class Inventory {
   }
 
   serverBySession(sessionID: string): ServerEntry | undefined {
-    return this.#serversBySession.get(sessionKey(sessionID))
+    return this.#sessions.get(sessionKey(sessionID))
   }
 
   /** Like `serverBySession`, for a caller that has the session's key already. */
   serverBySessionKey(key: string): ServerEntry | undefined {
-    return this.#serversBySession.get(key)
+    return this.#sessions.get(key)
   }
 
   /** The servers with a session on each machine. Counted from the first call on. */
@@ -94,6 +99,7 @@ export class Inventory {
     this.#everyBuild.add(build)
     this.#builds.set(keyOf(record), build)
     this.#named.add(build)
+    this.#indexSlots(build)
     return build
   }
 
@@ -117,6 +123,7 @@ export class Inventory {
     build.gamePorts = gamePortsOf(record.spec.template)
     if (before.seatsPerSession !== record.spec.seatsPerSession) build.rooms = undefined
     for (const entry of [...serversOf(build)]) this.#place(entry)
+    this.#indexSlots(build)
   }
 
   /** Frees the build's name and buildID. The entry stays until the last server is removed. */
@@ -137,7 +144,7 @@ export class Inventory {
     const entry = newServer(build, record, revision)
     this.#servers.set(keyOf(record), entry)
     this.#serversByHostId.set(entry.hostId, entry)
-    this.#indexSession(record.session, entry)
+    this.#sessions.addAll(record, entry)
     const bucket = bucketOf(entry)
     entry.bucket = bucket
     build.buckets[bucket].add(entry)
@@ -148,12 +155,11 @@ export class Inventory {
 
   /** Replaces a server's record and updates every index. */
   update(entry: ServerEntry, record: Server): void {
-    const before = entry.record.session
-    if (before !== record.session) {
-      this.#unindexSession(before, entry)
-      this.#indexSession(record.session, entry)
+    this.#sessions.replace(entry.record, record, entry)
+    if (entry.record.state === 'Active' && record.state === 'StandingBy') {
+      this.players.remove(entry)
+      clearSession(entry)
     }
-    if (entry.record.state === 'Active' && record.state === 'StandingBy') this.#clearSession(entry)
     this.#setRecord(entry, record)
   }
 
@@ -167,6 +173,12 @@ export class Inventory {
   heardChanged(entry: ServerEntry): void {
     this.#place(entry)
     entry.build.rooms?.place(entry)
+    this.slotsChanged(entry)
+  }
+
+  /** Call when it has changed how many sessions the server takes beside those in its record. */
+  slotsChanged(entry: ServerEntry): void {
+    if (entry.build.slots?.place(entry)) this.#listener.hasRoom(entry)
   }
 
   /** Sets the list of connected players. */
@@ -183,8 +195,9 @@ export class Inventory {
     entry.held = false
     entry.intent = session
     entry.selection = selection
-    this.#indexSession(session, entry)
+    this.#sessions.add(session, entry)
     this.#place(entry)
+    this.slotsChanged(entry)
   }
 
   /** Keeps a server that can be allocated for an atomic batch, so that no other caller gets it. `reserve` or `release` follows. */
@@ -202,7 +215,7 @@ export class Inventory {
     // `reserve` has already indexed this session.
     if (intent && intent === record.session) return this.#setRecord(entry, record)
     // Another host may have allocated the server to another session.
-    if (intent?.id !== record.session?.id) this.#unindexSession(intent, entry)
+    if (intent?.id !== record.session?.id) this.#sessions.remove(intent, entry)
     this.update(entry, record)
   }
 
@@ -213,9 +226,10 @@ export class Inventory {
     entry.intent = undefined
     entry.selection = undefined
     entry.uncertain = false
-    if (session && entry.record.session?.id !== session.id) this.#unindexSession(session, entry)
+    if (session && entry.record.session?.id !== session.id) this.#sessions.remove(session, entry)
     this.#listener.released(entry)
     this.#place(entry)
+    this.slotsChanged(entry)
   }
 
   /** True if this host has removed the server, lately. */
@@ -227,8 +241,8 @@ export class Inventory {
     this.#removed.add(entry.record.uid)
     this.#servers.delete(keyOf(entry.record))
     this.#serversByHostId.delete(entry.hostId)
-    this.#unindexSession(entry.record.session, entry)
-    this.#unindexSession(entry.intent, entry)
+    this.#sessions.removeAll(entry.record, entry)
+    this.#sessions.remove(entry.intent, entry)
     this.players.remove(entry)
     const { build } = entry
     build.players -= entry.players.length
@@ -237,6 +251,7 @@ export class Inventory {
     build.withoutPort.delete(entry)
     build.groups?.remove(entry)
     build.rooms?.remove(entry)
+    build.slots?.remove(entry)
     this.#machineLoads?.remove(entry)
     build.heartbeating.delete(entry)
     build.awaitingFirstHeartbeat.delete(entry)
@@ -245,14 +260,9 @@ export class Inventory {
     if (build.deleted && isEmpty(build)) this.#everyBuild.delete(build)
   }
 
-  /** Its game has ended the session, and nothing that is known of that session holds for the next one. */
-  #clearSession(entry: ServerEntry): void {
-    this.players.remove(entry)
-    entry.standingBySince = undefined
-    entry.activeSince = undefined
-    entry.sessionConfirmed = false
-    entry.claim = undefined
-    entry.hadPlayers = false
+  #indexSlots(build: BuildEntry): void {
+    build.slots = sessionsPerServer(build.record.spec) > 1 ? new SlotIndex(build) : undefined
+    for (const entry of build.slots?.all ?? []) this.#listener.hasRoom(entry)
   }
 
   #setRecord(entry: ServerEntry, record: Server): void {
@@ -265,8 +275,12 @@ export class Inventory {
     if (before.session?.holds !== record.session?.holds) {
       this.players.changed(entry, heldFor(before.session), heldFor(record.session))
     }
+    if (before.moreSessions !== record.moreSessions) {
+      this.players.changed(entry, expectedOn(before), expectedOn(record))
+    }
     entry.build.rooms?.place(entry)
     this.#listener.changed(entry, before, from)
+    this.slotsChanged(entry)
   }
 
   #place(entry: ServerEntry): void {
@@ -278,16 +292,6 @@ export class Inventory {
     this.#machineLoads?.update(entry)
     if (bucket !== 'ready') entry.nextHeartbeatLink.set?.delete(entry)
     if (isReady(bucket)) this.#listener.ready(entry)
-  }
-
-  #indexSession(session: Session | undefined, entry: ServerEntry): void {
-    if (session) this.#serversBySession.set(sessionKey(session.id), entry)
-  }
-
-  #unindexSession(session: Session | undefined, entry: ServerEntry): void {
-    if (!session) return
-    const key = sessionKey(session.id)
-    if (this.#serversBySession.get(key) === entry) this.#serversBySession.delete(key)
   }
 }
 

@@ -1,7 +1,9 @@
 /** Read-only queries on inventory entries. */
-import type { Build } from '../../rules/model/resources.js'
+import type { Build, BuildSpec } from '../../rules/model/resources.js'
 import type { BuildCounts } from '../../rules/model/status.js'
 import { isAllocatable } from '../../rules/planning/allocation.js'
+import { clamped } from '../../rules/planning/scaling.js'
+import { serversFor, withSessionsStandingBy } from '../../rules/planning/session-slots.js'
 import type { Bucket, BuildEntry, ServerEntry } from './entries.js'
 
 /** True if the server runs, or will run, the build's current template. */
@@ -93,6 +95,16 @@ export function standingByIn({ buckets }: BuildEntry): number {
   return current + buckets.outdatedReady.size + buckets.outdatedUnheard.size + buckets.outdatedUnready.size
 }
 
+/** The spec by which the build is scaled: its numbers as far as they are allowed, with as many servers as its sessions take. */
+export function scaledSpec({ record, slots }: BuildEntry, maxServers: number): BuildSpec {
+  return withSessionsStandingBy(clamped(record.spec, maxServers), slots ?? { free: 0, perServer: 1 })
+}
+
+/** How many servers of the build so many callers need. */
+export function serversForCallers({ slots }: BuildEntry, callers: number): number {
+  return slots ? serversFor(callers, slots.perServer) : callers
+}
+
 /** Counts the Pending and Initializing servers that are not late. */
 export function startingIn({ buckets }: BuildEntry): number {
   const { pending, initializing, outdatedPending, outdatedInitializing } = buckets
@@ -134,7 +146,8 @@ export function generationsOf(build: BuildEntry): { readonly updated: number; re
 
 /** True if the entry's current record is in the store. */
 export function isSaved(entry: ServerEntry): boolean {
-  return entry.record === entry.stored && entry.intent === undefined && entry.sessionEnd === undefined
+  const isSettled = entry.intent === undefined && entry.sessionEnd === undefined && entry.sessionEnds === undefined
+  return isSettled && entry.record === entry.stored
 }
 
 /** True if the entry's record or what is being decided about it must be written. */

@@ -2,6 +2,7 @@
  * Heartbeats of the PlayFab GSDK and their answers. Pure. Parsing is lenient, because GSDK clients differ in the case of
  * keys and in how they encode an absent value.
  */
+import { sizeLimits } from '../model/sizes.js'
 import { isObject } from '../validation/problem.js'
 import type { MaintenanceNotice } from './maintenance-notice.js'
 
@@ -25,12 +26,23 @@ export interface Heartbeat {
   readonly players: readonly string[]
   /** Absent until the game has ended a session and gone on. From then on, in each of its heartbeats. */
   readonly endedSession?: EndedSession
+  /** Present if the game takes several sessions at the same time. */
+  readonly several?: SeveralSessions
 }
 
-/** The session that a game has ended last. */
+/** What a game that takes several sessions reports of them. Numbers are those that the fleet has given them. */
+export interface SeveralSessions {
+  /** Those that the game runs. */
+  readonly running: readonly EndedSession[]
+  /** Those that it has ended: the last one, and all that the fleet listed in its last answer. */
+  readonly ended: readonly EndedSession[]
+}
+
+/** A session that a game has ended. */
 export interface EndedSession {
   readonly sessionID: string
   /**
+   * Of a game that takes several sessions: the number of the session. Of others:
    * How many sessions the process has ended, this one included. Orders its heartbeats: one with a lower number than the server's record was
    * sent before that session ended, and says nothing about a later one, even if both have the same id.
    */
@@ -47,6 +59,14 @@ export interface SessionConfig {
   readonly initialPlayers: readonly string[]
 }
 
+/** One of the sessions of a game that takes several. */
+export interface NumberedSessionConfig extends SessionConfig {
+  /** Distinguishes it from every other session of this server, also from one with the same id. Later sessions have higher numbers. */
+  readonly number: number
+  /** True once the host app or an operator wants the game to end it. */
+  readonly ending?: true
+}
+
 export interface HeartbeatAnswer {
   /**
    * `Active` is sent only in answer to a heartbeat that reports StandingBy, because two of the SDKs break if they receive it
@@ -59,6 +79,8 @@ export interface HeartbeatAnswer {
   readonly sessionConfig?: SessionConfig
   /** How many sessions of this server its game has ended. Included with a session if there are any, so never for a GSDK client. */
   readonly endedSessions?: number
+  /** All sessions of the server, in the order in which they began. Included in every answer to a game that takes several. */
+  readonly sessions?: readonly NumberedSessionConfig[]
   /** Included in every answer while maintenance of the server is announced. */
   readonly maintenance?: MaintenanceNotice
   /**
@@ -102,6 +124,8 @@ export function readHeartbeat(body: unknown): Heartbeat {
   let health: Heartbeat['health']
   let players: readonly string[] = []
   let ended: EndedSession | undefined
+  let running: readonly EndedSession[] | undefined
+  let allEnded: readonly EndedSession[] = []
   if (isObject(body)) {
     for (const key in body) {
       const value = body[key]
@@ -118,10 +142,17 @@ export function readHeartbeat(body: unknown): Heartbeat {
         case 'endedsession':
           ended = endedSessionOf(value)
           break
+        case 'sessions':
+          running = sessionsOf(value)
+          break
+        case 'endedsessions':
+          allEnded = sessionsOf(value) ?? []
+          break
       }
     }
   }
   const heartbeat = health === undefined ? { state, players } : { state, health, players }
+  if (running) return { ...heartbeat, several: { running, ended: allEnded } }
   return ended === undefined ? heartbeat : { ...heartbeat, endedSession: ended }
 }
 
@@ -153,6 +184,12 @@ function endedSessionOf(value: unknown): EndedSession | undefined {
   const { SessionId: sessionID, Number: number } = value
   if (typeof sessionID !== 'string' || typeof number !== 'number') return undefined
   return Number.isSafeInteger(number) && number >= 1 ? { sessionID, number } : undefined
+}
+
+/** Undefined unless it is an array. Leaves out what is no session, and what a game cannot have. */
+function sessionsOf(value: unknown): readonly EndedSession[] | undefined {
+  if (!Array.isArray(value)) return undefined
+  return value.slice(0, sizeLimits.reportedSessions).flatMap((session) => endedSessionOf(session) ?? [])
 }
 
 function playersOf(value: unknown): readonly string[] {

@@ -12,11 +12,13 @@ import {
   type Session,
 } from '../model/resources.js'
 import type { ServerData } from '../model/server-data.js'
+import { endingAfterExit, type ExitEvent } from './endings.js'
 import { withMaintenance } from './maintenance.js'
 import { withReservation } from './reservation.js'
 import { withSeats } from './seats.js'
 import { withData } from './server-data.js'
 import { afterSessionEnd } from './session-end.js'
+import { afterSessionEnds, withEndingSession, withSession } from './several-sessions.js'
 
 export type ServerEvent =
   /** The server's process is running. */
@@ -35,19 +37,15 @@ export type ServerEvent =
   | { readonly type: 'foundActive'; readonly health: Health; readonly endedSessions?: number }
   /** The server was allocated to a session, and the store contains the record. */
   | { readonly type: 'allocated'; readonly session: Session }
+  /** A running server was allocated to a further session. That is not in the store yet. */
+  | { readonly type: 'sessionAdded'; readonly session: Session }
+  /** The game is asked to end a session while others go on. */
+  | { readonly type: 'sessionEnding'; readonly number: number }
+  /** The game has ended some of several sessions, or all of them, and the store contains that. */
+  | { readonly type: 'sessionsEnded'; readonly ended: readonly EndedSession[] }
   /** The game has ended its session and is ready for the next one, and the store contains that. */
   | { readonly type: 'sessionEnded'; readonly ended: EndedSession }
-  /**
-   * The server's process ended. `exitCode` is absent if unknown. `interrupted`: it ended because the container engine or
-   * machine stopped. `agentWasAway`: the agent may have been unreachable when the process started.
-   */
-  | {
-      readonly type: 'exited'
-      readonly exitCode?: number
-      readonly reason?: string
-      readonly interrupted?: true
-      readonly agentWasAway?: true
-    }
+  | ExitEvent
   /** The server's instance no longer exists. */
   | { readonly type: 'gone' }
   /** The server sent no first heartbeat within the limit, or no further heartbeat for that long. */
@@ -105,10 +103,16 @@ export function transition(server: Server, event: ServerEvent, now: number): Ser
       return isIdle(server) ? foundActive(server, event, now) : withHealth(server, event.health)
     case 'allocated':
       return allocated(server, event.session, now)
+    case 'sessionAdded':
+      return withSession(server, event.session, now)
+    case 'sessionEnding':
+      return withEndingSession(server, event.number)
+    case 'sessionsEnded':
+      return afterSessionEnds(server, event.ended, now)
     case 'sessionEnded':
       return afterSessionEnd(server, event.ended, now)
     case 'exited':
-      return exited(server, event, now)
+      return ended(server, endingAfterExit(server, event, now))
     case 'gone':
       return ended(server, {
         reason: 'Gone',
@@ -222,47 +226,6 @@ function heartbeat(server: Server, event: Extract<ServerEvent, { type: 'heartbea
     next.reachedStandingByOn = now
   }
   return next
-}
-
-function exited(server: Server, event: Extract<ServerEvent, { type: 'exited' }>, now: number): Server {
-  const why = event.reason === undefined ? '' : `: ${event.reason}`
-  if (event.interrupted) {
-    const what =
-      server.state === 'Pending' ? 'it could not start' : 'the process was interrupted with its engine or machine'
-    return ended(server, {
-      reason: 'Gone',
-      message: `${what}${why}`,
-      crash: false,
-      at: now,
-    })
-  }
-  if (event.exitCode === 0) {
-    return ended(server, { reason: 'Exited', message: `the process exited with code 0${why}`, crash: false, at: now })
-  }
-  // Some clients exit if they cannot reach the agent at their start, which is not the game's fault.
-  if (event.agentWasAway && server.health === 'Unknown') {
-    const how = event.exitCode === undefined ? 'ended with an unknown exit code' : `exited with code ${event.exitCode}`
-    return ended(server, {
-      reason: 'AgentAway',
-      message: `the process ${how} before it could reach its agent, which was away${why}`,
-      crash: false,
-      at: now,
-    })
-  }
-  if (event.exitCode === undefined) {
-    return ended(server, {
-      reason: 'Gone',
-      message: `the process ended with an unknown exit code${why}`,
-      crash: isIdle(server),
-      at: now,
-    })
-  }
-  return ended(server, {
-    reason: 'NonZeroExit',
-    message: `the process exited with code ${event.exitCode}${why}`,
-    crash: true,
-    at: now,
-  })
 }
 
 function ended(server: Server, ending: Ending): Server {

@@ -5,7 +5,7 @@ import type { ServerDataUpdate } from './server-data.js'
 export interface AllocationRequest {
   /** The spec.buildID of the build to allocate from. Exactly one of this, `select` and `server` is set. */
   readonly buildID?: string
-  /** Which servers fit, most wanted first: the first selector that any server standing by fits wins. */
+  /** Which servers fit, most wanted first: the first selector that any server fits wins. */
   readonly select?: readonly ServerSelector[]
   /**
    * The server to allocate, also if it is reserved. It has to be standing by, since such a request does not wait. Not beside `order`. In
@@ -70,12 +70,19 @@ export interface AllocationOrder {
   readonly counter?: string
 }
 
+export const selectableStates = ['ready', 'active'] as const
+
 /** A server fits if it is of one of the builds and meets all conditions. Names builds by `builds`, `buildLabels` or both. */
 export interface ServerSelector {
   /** BuildIDs. Those that no build has are passed over. */
   readonly builds?: readonly string[]
   /** Labels that the build must have in its spec. Without `builds`, every build that has them is named. */
   readonly buildLabels?: Readonly<Record<string, string>>
+  /**
+   * `ready`: a server that is standing by. `active`: a server that runs sessions and has room for another one; of several, the one with the
+   * most sessions is taken, whatever the order. Default: `ready`.
+   */
+  readonly state?: (typeof selectableStates)[number]
   /** Labels that the server must have. */
   readonly matchLabels?: Readonly<Record<string, string>>
   readonly matchExpressions?: readonly LabelExpression[]

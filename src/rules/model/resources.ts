@@ -4,6 +4,8 @@
  */
 import type { AllocationOrder } from './allocation.js'
 export type { AllocationRequest } from './allocation.js'
+import type { Ending } from '../lifecycle/endings.js'
+export { type Ending, type EndingReason, endingReasons } from '../lifecycle/endings.js'
 import type { Counter, ServerData, ValueList } from './server-data.js'
 import type { Session } from './session.js'
 import type { Condition } from './status.js'
@@ -48,6 +50,16 @@ export interface BuildSpec {
    * Absent: unknown, and seats cannot be reserved.
    */
   readonly seatsPerSession?: number
+  /**
+   * How many sessions a server runs at the same time, if its game takes several. 1 to 1,000. Default: 1. A change starts no rolling update:
+   * a server that has more keeps them and takes no others.
+   */
+  readonly sessionsPerServer?: number
+  /**
+   * Number of sessions for which there is room at once, on running servers and on those standing by. As many more servers are kept standing
+   * by as that takes. Absent: only `standingBy` counts.
+   */
+  readonly standingBySessions?: number
   /** When a server may be evicted, for example by a node scale-down. Default: `whenIdle`. */
   readonly eviction?: Eviction
   /** Passed to every game server through its SDK. */
@@ -124,46 +136,6 @@ export interface PortPair {
   readonly public: number
 }
 
-/** Why a server is terminated. Set once, together with the state Terminating. */
-export interface Ending {
-  /** One machine-readable word. */
-  readonly reason: EndingReason
-  /** A sentence for people. */
-  readonly message: string
-  /** True if this counts as a crash of the build. */
-  readonly crash: boolean
-  /** Wall time in ms. */
-  readonly at: number
-}
-
-export const endingReasons = [
-  /** The process exited with code 0, or the game reported that it is ending. */
-  'Exited',
-  'NonZeroExit',
-  /** The process exited without having sent a heartbeat, and the agent may have been unreachable when it started. Not a crash. */
-  'AgentAway',
-  /** Its instance no longer exists, for an unknown reason. */
-  'Gone',
-  'NeverSpoke',
-  'NeverReady',
-  'Silent',
-  'ReportedUnhealthy',
-  'SessionTooLong',
-  /** No player came to its session within the build's `claimSeconds`. */
-  'Unclaimed',
-  /** Its session was ended by an operator or the host app. */
-  'SessionEnded',
-  /** It took too long to start, and another one was or had to be started in its place. */
-  'Late',
-  'ScaledDown',
-  /** Replaced by a rolling update. */
-  'Replaced',
-  'Deleted',
-  'BuildDeleted',
-  'Drained',
-] as const
-export type EndingReason = (typeof endingReasons)[number]
-
 export const maintenanceSources = [
   /** An operator announced it for this server. */
   'server',
@@ -209,7 +181,12 @@ export interface Server extends Ref {
   readonly reachedInitializingOn?: number | undefined
   readonly reachedStandingByOn?: number | undefined
   readonly reachedActiveOn?: number | undefined
+  /** The first of its sessions, if it has several. */
   readonly session?: Session | undefined
+  /** The others, in the order in which they began. Absent if there are none. */
+  readonly moreSessions?: readonly Session[] | undefined
+  /** The highest number of a session of this server, while it has or had several since it was last standing by. */
+  readonly startedSessions?: number | undefined
   /** How many sessions the game has ended while its server went on. Absent: none. Never decreases. */
   readonly endedSessions?: number | undefined
   readonly maintenance?: Maintenance | undefined
@@ -245,6 +222,8 @@ export function draftOf(server: Server): ServerDraft {
     reachedStandingByOn: server.reachedStandingByOn,
     reachedActiveOn: server.reachedActiveOn,
     session: server.session,
+    moreSessions: server.moreSessions,
+    startedSessions: server.startedSessions,
     endedSessions: server.endedSessions,
     maintenance: server.maintenance,
     reservedUntil: server.reservedUntil,

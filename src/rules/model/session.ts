@@ -6,6 +6,12 @@ export interface Session {
   readonly initialPlayers: readonly string[]
   /** Seats that are held for players who are on their way, at most one for each. Absent if there are none. */
   readonly holds?: readonly SeatHold[]
+  /** Its number among the sessions of its server, none of which has the same. Absent for one that its server began with: see `numberOf`. */
+  readonly number?: number
+  /** When it was allocated, wall time in ms. Absent for one that its server began with. */
+  readonly startedAt?: number
+  /** True once its game has been asked to end it, while others go on. */
+  readonly ending?: true
 }
 
 /** A seat of a session, held for a player. */

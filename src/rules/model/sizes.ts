@@ -36,12 +36,16 @@ export const sizeLimits = Object.freeze({
   initialPlayers: 1_000,
   /** The ids of all initial players of a session, which every heartbeat answer repeats. */
   initialPlayersBytes: 64 * kibibyte,
+  /** Number of sessions that a server runs at the same time. */
+  sessionsPerServer: 1_000,
   /** Number of seats of a session that can be held at once. */
   heldSeats: 1_000,
   /** The ids of all players for whom seats of a session are held. */
   heldSeatsBytes: 64 * kibibyte,
   /** Number of sessions that a search for room returns. */
   sessionsWithRoom: 1_000,
+  /** Number of sessions that a game can report as running, and as ended. */
+  reportedSessions: 2_000,
   /** Number of players that a game can report. */
   reportedPlayers: 5_000,
   /** The ids of all players that a game can report. */

@@ -1,6 +1,7 @@
 /**
  * Converts records to the public form of builds, servers and details that the facade, the HTTP API and Kubernetes use. Pure.
  */
+import { numberOf, sessionsOf } from '../lifecycle/several-sessions.js'
 import type { Build, BuildSpec, Detail, Health, Ref, Server, ServerState } from './resources.js'
 import { type Counter, noData, type ValueList } from './server-data.js'
 import { type BuildCounts, type BuildHealth, buildHealth, readyOfDesired } from './status.js'
@@ -73,6 +74,8 @@ export interface GameServer {
     readonly nodeName: string
     /** Present only while the server is Active. */
     readonly sessionID?: string
+    /** All sessions, in the order in which they began. Present only while there is more than one. `sessionID` is then the first. */
+    readonly sessions?: readonly { readonly sessionID: string; readonly number: number }[]
     /** RFC 3339, like the two below. */
     readonly reachedInitializingOn?: string
     readonly reachedStandingByOn?: string
@@ -198,6 +201,7 @@ export function gameServer(server: Server, apiGroup: string, pendingReason?: str
       ports: portsOf(server),
       nodeName: server.node ?? '',
       ...(server.state === 'Active' && server.session && { sessionID: server.session.id }),
+      ...(server.state === 'Active' && server.moreSessions && { sessions: numbered(server) }),
       ...(server.reachedInitializingOn !== undefined && {
         reachedInitializingOn: rfc3339(server.reachedInitializingOn),
       }),
@@ -210,6 +214,10 @@ export function gameServer(server: Server, apiGroup: string, pendingReason?: str
       ...(message !== undefined && { message }),
     },
   }
+}
+
+function numbered(server: Server) {
+  return sessionsOf(server).map((session) => ({ sessionID: session.id, number: numberOf(server, session) }))
 }
 
 function hasAny(entries: object): boolean {

@@ -3,6 +3,7 @@ import type { AllocationOrder, AllocationRequest, LabelExpression, ServerSelecto
 import { canonical } from '../model/canonical.js'
 import { type BuildSpec, draftOf, type Ref, type Server } from '../model/resources.js'
 import { noData, type ServerData, type ServerDataUpdate } from '../model/server-data.js'
+import { sessionsPerServer } from '../lifecycle/several-sessions.js'
 import { updatedData } from '../lifecycle/server-data.js'
 
 /** A request that selects servers by their data, or changes them. */
@@ -19,17 +20,18 @@ export interface Selection {
 
 /**
  * Returns undefined for a request that only names a build, and takes the server that has been standing by for longest. With `confirms`,
- * that asks for the server whose game receives its session first, unless the request names the order `first-ready`. `buildOrder`: the
- * order in the spec of the build that the request names.
+ * that asks for the server whose game receives its session first, unless the request names the order `first-ready`. `spec`: that of the
+ * build that the request names. If its servers take several sessions, one that has room is taken before one that is standing by.
  */
 export function selectionOf(
   request: AllocationRequest,
   confirms = false,
-  buildOrder?: AllocationOrder,
+  spec: Pick<BuildSpec, 'order' | 'sessionsPerServer'> = {},
 ): Selection | undefined {
   const { buildID, select, server, order, labels, annotations, counters, lists } = request
+  const { order: buildOrder } = spec
   const named = server && { server: { namespace: server.namespace ?? 'default', name: server.name } }
-  const selectors = select ?? [server ? {} : { builds: [buildID ?? ''] }]
+  const selectors = select ?? (server ? [{}] : selectorsOf(buildID ?? '', spec))
   if ((labels ?? annotations ?? counters ?? lists) === undefined) {
     const isOrdered = order ? order.by !== 'first-ready' || confirms : buildOrder && buildOrder.by !== 'first-ready'
     return select || named || isOrdered ? { selectors, change: undefined, order, ...named } : undefined
@@ -41,6 +43,11 @@ export function selectionOf(
     ...(lists && { lists }),
   }
   return { selectors, change, order, ...named }
+}
+
+function selectorsOf(buildID: string, spec: Pick<BuildSpec, 'sessionsPerServer'>): readonly ServerSelector[] {
+  const ready = { builds: [buildID] }
+  return sessionsPerServer(spec) > 1 ? [{ ...ready, state: 'active' }, ready] : [ready]
 }
 
 /** Equal for requests that ask for the same: a second call for a session joins the first only if it does. */
@@ -106,11 +113,17 @@ export function counterOrListMissing(
   return undefined
 }
 
+/** True if a server in this state may meet the selector. */
+export function selectsState({ state = 'ready' }: ServerSelector, server: Pick<Server, 'state'>): boolean {
+  return (state === 'active') === (server.state === 'Active')
+}
+
 /** Returns the server with the change made, or undefined if it does not fit. `build`: its own. */
 export function withChange(server: Server, selection: Selection, build: NameableBuild): Server | undefined {
   const { data = noData } = server
   const { selectors, change } = selection
   for (const selector of selectors) {
+    if (!selectsState(selector, server)) continue
     if (!acceptsBuild(selection, selector, build) || unmet(data, selector) !== undefined) continue
     if (change === undefined) return server
     const updated = updatedData(data, change)

@@ -113,6 +113,19 @@ export const buildSpec = {
       description: `Number of players that a session has room for, at most ${sizeLimits.reportedPlayers}. Seats of a session can then be reserved, and sessions with room can be found. A change applies to running sessions at once. Default: unknown, and seats cannot be reserved.`,
       examples: [8],
     },
+    sessionsPerServer: {
+      type: 'integer',
+      minimum: 1,
+      maximum: sizeLimits.sessionsPerServer,
+      description: `How many sessions a server runs at the same time, at most ${sizeLimits.sessionsPerServer}, if its game takes several. Games with a GSDK client take one. Not with seatsPerSession, claimSeconds or health.sessionSeconds. A change starts no rolling update. Default: 1.`,
+      examples: [10],
+    },
+    standingBySessions: {
+      ...count,
+      description:
+        'Number of sessions for which to keep room, on running servers and on those standing by. More servers than standingBy are kept ready if that takes more, at most max. Default: 0.',
+      examples: [20],
+    },
     eviction: {
       type: 'string',
       enum: evictions,

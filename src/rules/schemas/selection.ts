@@ -1,5 +1,5 @@
 /** Schema of a selector: which servers fit an allocation. */
-import { allocationOrders, labelOperators } from '../model/allocation.js'
+import { allocationOrders, labelOperators, selectableStates } from '../model/allocation.js'
 import { sizeLimits } from '../model/sizes.js'
 import { count } from './common.js'
 import type { ArraySchema, ObjectSchema } from './schema.js'
@@ -53,6 +53,12 @@ const serverSelector = {
       expected: 'an object of at least one label',
       description: `Labels that the build must have in its spec. Without builds, every build that has them is named, at most ${sizeLimits.labelledBuilds}.`,
       examples: [{ game: 'arena' }],
+    },
+    state: {
+      type: 'string',
+      enum: selectableStates,
+      description:
+        'ready (default): a server that is standing by. active: a server that runs sessions and has room for another one, in a build with sessionsPerServer; of several, the one with the most sessions is taken.',
     },
     matchLabels: {
       type: 'object',
@@ -133,5 +139,5 @@ export const serverSelectors = {
   minItems: 1,
   maxItems: sizeLimits.selectors,
   expected: 'an array of at least one selector',
-  description: `Which servers fit, most wanted first: the first selector that any server standing by fits wins. At most ${sizeLimits.selectors} selectors, each with at most ${sizeLimits.selectorConditions} conditions of a kind. Not beside buildID.`,
+  description: `Which servers fit, most wanted first: the first selector that any server fits wins. At most ${sizeLimits.selectors} selectors, each with at most ${sizeLimits.selectorConditions} conditions of a kind. Not beside buildID.`,
 } as const satisfies ArraySchema

@@ -44,7 +44,24 @@ export const gameServer = {
         },
         sessionID: {
           type: 'string',
-          description: 'The session that the server is allocated to. Present only while Active.',
+          description: 'The session that the server is allocated to, or the first of them. Present only while Active.',
+        },
+        sessions: {
+          type: 'array',
+          description: 'All sessions, in the order in which they began. Present only while there is more than one.',
+          items: {
+            type: 'object',
+            description: 'A session of the server.',
+            required: ['sessionID', 'number'],
+            properties: {
+              sessionID: { type: 'string', description: 'The sessionID of the allocation.' },
+              number: {
+                type: 'integer',
+                minimum: 1,
+                description: 'Distinguishes it from every other session of this server.',
+              },
+            },
+          },
         },
         reachedInitializingOn: { ...time, description: 'When the process was first seen running. RFC 3339, in UTC.' },
         reachedStandingByOn: { ...time, description: 'When the server was first standing by. RFC 3339, in UTC.' },

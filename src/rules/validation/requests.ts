@@ -8,6 +8,7 @@ import { buildInput, buildPatch, buildSpecInput } from '../schemas/build.js'
 import { type Checked, invalid, isObject, type Refused, valid } from './problem.js'
 import { checkRunPorts, expandRun, runFieldsIn } from './run.js'
 import { checkDeclared } from './server-data.js'
+import { checkSeveralSessions } from './several-sessions.js'
 import { checkBuildSelection, checkSelection } from './selection.js'
 import { checkTemplate, type TemplateSupport } from './template.js'
 import { compile, compileFields, type Validator } from './validator.js'
@@ -61,7 +62,8 @@ export function readBuildInput(body: unknown): Checked<BuildInput> {
     checkBounds(spec.standingBy, spec.max, 'spec.') ??
     (run && checkRunPorts(run)) ??
     checkDeclared(spec) ??
-    checkBuildSelection(spec)
+    checkBuildSelection(spec) ??
+    checkSeveralSessions(spec)
   if (failed) return failed
   const template = readTemplate(spec.template)
   if (!template.ok) return run ? inTermsOf(run, template) : template
@@ -76,7 +78,8 @@ function expanded({ run, portsToExpose = [], template = {}, ...spec }: AnySpec):
 
 function copyOf(spec: BuildSpec, template: PodTemplateSpec): BuildSpec {
   const { buildID, standingBy, max, portsToExpose, crashesToMarkUnhealthy, health, termination, buildMetadata } = spec
-  const { claimSeconds, seatsPerSession, eviction, counters, lists, labels, order } = spec
+  const { claimSeconds, seatsPerSession, sessionsPerServer, standingBySessions } = spec
+  const { eviction, counters, lists, labels, order } = spec
   return {
     buildID,
     standingBy,
@@ -88,6 +91,8 @@ function copyOf(spec: BuildSpec, template: PodTemplateSpec): BuildSpec {
     ...(termination && { termination }),
     ...(claimSeconds !== undefined && { claimSeconds }),
     ...(seatsPerSession !== undefined && { seatsPerSession }),
+    ...(sessionsPerServer !== undefined && { sessionsPerServer }),
+    ...(standingBySessions !== undefined && { standingBySessions }),
     ...(eviction && { eviction }),
     ...(buildMetadata && { buildMetadata: { ...buildMetadata } }),
     ...(counters && { counters: structuredClone(counters) }),

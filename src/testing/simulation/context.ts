@@ -16,6 +16,8 @@ export interface SimulationContext {
   readonly invariants: Invariants
   /** The build whose servers cannot run, if this run includes one. */
   readonly unrunnable: UnrunnableBuild | undefined
+  /** Whether this run includes a build whose servers take several sessions. */
+  readonly hasRooms: boolean
   readonly totals: { allocations: number; refusals: number }
 }
 
@@ -26,3 +28,6 @@ export interface UnrunnableBuild {
 }
 
 export const unrunnableBuildName = 'doomed'
+
+/** The build whose servers take several sessions, in runs that include it. */
+export const severalBuildName = 'rooms'

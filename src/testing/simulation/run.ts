@@ -10,12 +10,13 @@ import { keyOf } from '../../rules/model/resources.js'
 import { scaleBuildExternally } from './actors/external-edits.js'
 import { GarbageCollector } from './actors/garbage-collector.js'
 import { retryAfterFailover, startWorkload } from './actors/workload.js'
-import type { SimulationContext, UnrunnableBuild } from './context.js'
+import { type SimulationContext, severalBuildName, type UnrunnableBuild } from './context.js'
 import { Invariants } from './invariants/invariants.js'
 import { checkQuiescence } from './invariants/quiescence.js'
 import { takeSnapshot } from './invariants/snapshot.js'
 import { BackendModel, type ModelInstance } from './models/backend-model.js'
 import { GameBehaviors } from './models/game-behaviors.js'
+import { Rooms } from './models/rooms.js'
 import { StartHangs } from './models/start-hangs.js'
 import { type StoreListener, StoreModel } from './models/store-model.js'
 import { type TimingAllowances, timingAllowances } from './timing-allowances.js'
@@ -44,6 +45,7 @@ export class SimulationRun implements SimulationContext {
   readonly lease: Lease
   readonly hosts: HostPool
   readonly invariants: Invariants
+  readonly hasRooms: boolean
   readonly totals = { allocations: 0, refusals: 0 }
   readonly #allowances: TimingAllowances
   readonly #behaviors: GameBehaviors
@@ -52,6 +54,7 @@ export class SimulationRun implements SimulationContext {
     const fleetLimits = { ...simulationLimits, ...limits }
     const allLimits: FleetLimits = { ...defaultLimits, ...fleetLimits }
     const world = new World(seed)
+    this.hasRooms = seed % 7 === 4
     this.world = world
     const hostCount = world.chance(0.5) ? 2 : 1
     const faultRate = world.oneOf([0, 0.002, 0.01, 0.05]) ?? 0
@@ -83,6 +86,7 @@ export class SimulationRun implements SimulationContext {
       heartbeat: (instance, heartbeat, later) => this.#heartbeat(instance, heartbeat, later),
       onSession: (instance, sessionID) => this.invariants.gameReceivedSession(instance, sessionID),
       onSessionEnd: (instance, sessionID) => this.invariants.gameEndedSession(instance, sessionID),
+      roomsOf: (instance) => this.#roomsOf(instance),
       onSignal: (instance, host) => this.invariants.instanceSignalled(instance, host),
       onKill: (instance) => this.invariants.gracePeriods.killed(instance),
     })
@@ -186,6 +190,7 @@ export class SimulationRun implements SimulationContext {
         claims.serverWritten(before, after)
         this.invariants.seats.serverWritten(before, after)
         serverData.serverWritten(before, after)
+        this.invariants.rooms.serverWritten(before, after)
         collector?.serverWritten(before, after)
       },
       serverRemoved(before, external) {
@@ -231,6 +236,16 @@ export class SimulationRun implements SimulationContext {
         else if (world.fault('heartbeat: held answer lost', 0.05)) return
         world.after(world.between(0, 5), () => later(answer))
       },
+    })
+  }
+
+  #roomsOf(instance: ModelInstance): Rooms | undefined {
+    if (instance.spec.build.name !== severalBuildName) return undefined
+    const { rooms } = this.invariants
+    return new Rooms(this.world, {
+      longestMs: 60_000,
+      began: (session) => rooms.began(instance, session),
+      ended: (session) => rooms.ended(instance, session),
     })
   }
 

@@ -26,7 +26,7 @@ async function scene(script: readonly PlannedFault[] = []) {
       return planned(call)
     },
   })
-  const inventory = new Inventory({ ready: () => {}, released: () => {}, changed: () => {} })
+  const inventory = new Inventory({ ready: () => {}, hasRoom: () => {}, released: () => {}, changed: () => {} })
   const record = aBuildRecord()
   const build = inventory.addBuild(record, await records.builds.create(record))
   const told: number[] = []
@@ -67,7 +67,7 @@ describe('the build writer', () => {
 
   it('finds that a record was deleted while it is read, although a write has succeeded in the meantime', async () => {
     const records = memoryStore()
-    const inventory = new Inventory({ ready: () => {}, released: () => {}, changed: () => {} })
+    const inventory = new Inventory({ ready: () => {}, hasRoom: () => {}, released: () => {}, changed: () => {} })
     const record = aBuildRecord()
     const build = inventory.addBuild(record, await records.builds.create(record))
     let proceed = () => {}

@@ -43,15 +43,31 @@ describe('a request that names a build', () => {
 
   it.each<[string, Parameters<typeof selectionOf>, unknown]>([
     ['takes any server', [request], undefined],
-    ['follows the order of its build', [request, false, { by: 'packed' }], { selectors: [{ builds: ['arena'] }] }],
-    ['also with confirm', [request, true, { by: 'packed' }], { selectors: [{ builds: ['arena'] }] }],
-    ['needs no selection for first-ready', [request, true, { by: 'first-ready' }], undefined],
+    [
+      'follows the order of its build',
+      [request, false, { order: { by: 'packed' } }],
+      { selectors: [{ builds: ['arena'] }] },
+    ],
+    ['also with confirm', [request, true, { order: { by: 'packed' } }], { selectors: [{ builds: ['arena'] }] }],
+    ['needs no selection for first-ready', [request, true, { order: { by: 'first-ready' } }], undefined],
     [
       'overrides the order of its build',
-      [{ ...request, order: { by: 'newest' } }, false, { by: 'packed' }],
+      [{ ...request, order: { by: 'newest' } }, false, { order: { by: 'packed' } }],
       { selectors: [{ builds: ['arena'] }], order: { by: 'newest' } },
     ],
-    ['also with first-ready', [{ ...request, order: { by: 'first-ready' } }, false, { by: 'packed' }], undefined],
+    [
+      'prefers a running server with room if servers take several sessions',
+      [{ ...request, counters: { rooms: { increment: 1 } } }, false, { sessionsPerServer: 3 }],
+      {
+        selectors: [{ builds: ['arena'], state: 'active' }, { builds: ['arena'] }],
+        change: { counters: { rooms: { increment: 1 } } },
+      },
+    ],
+    [
+      'also with first-ready',
+      [{ ...request, order: { by: 'first-ready' } }, false, { order: { by: 'packed' } }],
+      undefined,
+    ],
   ])('%s', (_, args, expected) => {
     expect(selectionOf(...args)).toEqual(expected)
   })

@@ -7,7 +7,6 @@ import {
   type Health,
   type Maintenance,
   maintenanceSources,
-  type SeatHold,
   type Server,
   type ServerDraft,
   serverStates,
@@ -16,8 +15,9 @@ import { dataOrNone, type ServerData } from '../../../../src/rules/model/server-
 import { defaultApiGroup } from '../../../../src/rules/model/wire.js'
 import { isObject } from '../../../../src/rules/validation/problem.js'
 import { formatPortPairs, parsePortPairs } from '../../../shared/port-pairs.js'
-import { fieldsAt, numberAt, rfc3339, textAt, textsAt, timeAt } from '../../client/fields.js'
+import { fieldsAt, numberAt, rfc3339, textAt, timeAt } from '../../client/fields.js'
 import { type KubeObject, type OwnerReference, typeMetaOf } from '../../client/kube-objects.js'
+import { readMoreSessions, readSession, sessionFields, shownSessions } from './session-fields.js'
 import type { FleetResources } from './custom-resources.js'
 import { appliedMetadata, type EditedData, editedMetadata, withEdits } from './edited-metadata.js'
 
@@ -79,17 +79,11 @@ export function readServer(
     const at = timeAt(status, field)
     if (at !== undefined) server[field] = at
   }
-  if (typeof sessionID === 'string') {
-    const cookie = textAt(status, 'sessionCookie')
-    const initialPlayers = textsAt(status, 'initialPlayers')
-    const holds = readHolds(status['heldSeats'])
-    server.session = {
-      id: sessionID,
-      ...(cookie !== undefined && { cookie }),
-      initialPlayers,
-      ...(holds.length > 0 && { holds }),
-    }
-  }
+  if (typeof sessionID === 'string') server.session = readSession(sessionID, status)
+  const moreSessions = readMoreSessions(status['moreSessions'])
+  if (server.session && moreSessions.length > 0) server.moreSessions = moreSessions
+  const startedSessions = numberAt(status, 'startedSessions')
+  if (startedSessions !== undefined) server.startedSessions = startedSessions
   const endedSessions = numberAt(status, 'endedSessions')
   if (endedSessions !== undefined) server.endedSessions = endedSessions
   const maintenance = readMaintenance(status)
@@ -138,13 +132,8 @@ export function serverStatus(server: Server, basedOn: string): object {
     const at = server[field]
     if (at !== undefined) status[field] = rfc3339(at)
   }
-  if (session) {
-    status['sessionID'] = session.id
-    status['initialPlayers'] = session.initialPlayers
-    if (session.cookie !== undefined) status['sessionCookie'] = session.cookie
-    if (session.holds)
-      status['heldSeats'] = session.holds.map(({ player, until }) => ({ player, until: rfc3339(until) }))
-  }
+  if (session) Object.assign(status, sessionFields(session), shownSessions(server))
+  if (server.startedSessions !== undefined) status['startedSessions'] = server.startedSessions
   if (server.endedSessions !== undefined) status['endedSessions'] = server.endedSessions
   if (maintenance) {
     status['nextScheduledMaintenance'] = rfc3339(maintenance.at)
@@ -160,12 +149,15 @@ export function serverStatus(server: Server, basedOn: string): object {
 
 /** Whether the server's status differs from that of a new object. */
 export function hasServerStatus({ state, health, ...server }: Server): boolean {
-  const { address, node, ports, session, endedSessions, maintenance, data, ending } = server
+  const { address, node, ports, session, moreSessions, startedSessions, endedSessions, maintenance, data, ending } =
+    server
   const optional = [
     address,
     node,
     ports,
     session,
+    moreSessions,
+    startedSessions,
     endedSessions,
     maintenance,
     data,
@@ -191,18 +183,6 @@ export function readEditedData(object: KubeObject, group: string): EditedData {
 function readData(status: Readonly<Record<string, unknown>>): ServerData | undefined {
   const parts = ['labels', 'annotations', 'counters', 'lists'].map((part) => [part, fieldsOf(status[part])] as const)
   return dataOrNone(Object.fromEntries(parts) as unknown as ServerData)
-}
-
-/** Leaves out what somebody has made invalid, and a second hold for the same player. */
-function readHolds(value: unknown): readonly SeatHold[] {
-  if (!Array.isArray(value)) return []
-  const holds = new Map<string, SeatHold>()
-  for (const hold of value.filter(isObject)) {
-    const player = textAt(hold, 'player')
-    const until = timeAt(hold, 'until')
-    if (player !== undefined && until !== undefined) holds.set(player, { player, until })
-  }
-  return [...holds.values()]
 }
 
 function fieldsOf(value: unknown): Readonly<Record<string, unknown>> {

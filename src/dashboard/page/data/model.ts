@@ -28,7 +28,10 @@ export interface ServerRow extends Ref {
   readonly health: Health
   /** When it reached its state, wall time in ms. */
   readonly since: number
+  /** Its session, of several the first. */
   readonly session?: ServerSession | undefined
+  /** Its other sessions, if its game takes several. */
+  readonly others?: readonly ServerSession[] | undefined
   /** Why it is in its state, if the fleet says so. */
   readonly message?: string | undefined
   /** When announced maintenance begins, wall time in ms. */
@@ -89,7 +92,11 @@ export interface Snapshot {
 
 /** Replaces builds and servers by those of the snapshot, and applies the events that may be newer than it. */
 export function withSnapshot(model: Model, snapshot: Snapshot): Model {
-  const sessions = new Map(snapshot.sessions.map((session) => [keyOf(session.server), sessionOf(session)]))
+  const sessions = new Map<string, readonly ServerSession[]>()
+  for (const session of snapshot.sessions) {
+    const server = keyOf(session.server)
+    sessions.set(server, [...(sessions.get(server) ?? []), sessionOf(session)])
+  }
   const servers = new Map<string, ReadonlyMap<string, ServerRow>>()
   for (const [build, list] of snapshot.servers) {
     servers.set(build, new Map(list.map((server) => [keyOf(server.metadata), rowOf(server, build, sessions)])))
@@ -105,14 +112,23 @@ function sessionOf({ sessionID, players, initialPlayers, seats }: GameSessionBod
 function rowOf(
   { metadata, status }: GameServer,
   build: string,
-  sessions: ReadonlyMap<string, ServerSession>,
+  sessions: ReadonlyMap<string, readonly ServerSession[]>,
 ): ServerRow {
   const { state, health, message, sessionID } = status
   const times = { maintenance: at(status.nextScheduledMaintenance), reservedUntil: at(status.reservedUntil) }
   const { name, namespace } = metadata
-  const session =
-    sessions.get(keyOf(metadata)) ?? (sessionID === undefined ? undefined : { id: sessionID, players: [] })
-  return { name, namespace, build, state, health, since: sinceOf(metadata, status), session, message, ...times }
+  const known = sessionID === undefined ? [] : [{ id: sessionID, players: [] }]
+  const all = withSessions(sessions.get(keyOf(metadata)) ?? known)
+  return { name, namespace, build, state, health, since: sinceOf(metadata, status), ...all, message, ...times }
+}
+
+/** All sessions of a server. */
+export function sessionsIn({ session, others = [] }: Pick<ServerRow, 'session' | 'others'>): readonly ServerSession[] {
+  return session ? [session, ...others] : []
+}
+
+export function withSessions([session, ...others]: readonly ServerSession[]): Pick<ServerRow, 'session' | 'others'> {
+  return { session, others: others.length > 0 ? others : undefined }
 }
 
 function at(time: string | undefined): number | undefined {
@@ -139,8 +155,13 @@ export function withBuild(model: Model, build: GameServerBuild): Model {
 export function withPlayers(model: Model, build: string, session: GameSessionBody): Model {
   const rows = serversOf(model, build)
   const row = rows.get(keyOf(session.server))
-  if (row === undefined || !isOlder(row.session, session)) return model
-  const changed = new Map(rows).set(keyOf(row), { ...row, session: sessionOf(session) })
+  if (row === undefined) return model
+  const sessions = sessionsIn(row)
+  const known = sessions.find(({ id }) => id === session.sessionID) ?? row.session
+  if (!isOlder(known, session)) return model
+  const read = sessionOf(session)
+  const all = known ? sessions.map((one) => (one === known ? read : one)) : [read]
+  const changed = new Map(rows).set(keyOf(row), { ...row, ...withSessions(all) })
   return { ...model, servers: new Map(model.servers).set(build, changed) }
 }
 

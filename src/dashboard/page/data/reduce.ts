@@ -1,7 +1,16 @@
 /** Applies events to the model. Pure; maps that do not change stay the same objects. */
 import type { FleetEvent } from '../../../contracts/events.js'
 import { keyOf, type Ref, type ServerState } from '../../../rules/model/resources.js'
-import { type Crash, type Minute, minuteMs, type Model, type ServerRow, type StreamedEvent } from './model.js'
+import {
+  type Crash,
+  type Minute,
+  minuteMs,
+  type Model,
+  type ServerRow,
+  sessionsIn,
+  type StreamedEvent,
+  withSessions,
+} from './model.js'
 
 /** What the page keeps. */
 export const maxEvents = 10_000
@@ -99,16 +108,18 @@ function apply(draft: Draft, event: StreamedEvent): void {
       break
     case 'Allocated':
       // A snapshot may know its players already.
-      if (row.session?.id !== event.sessionID) draft.set({ ...row, session: { id: event.sessionID, players: [] } })
+      if (!sessionsIn(row).some(({ id }) => id === event.sessionID))
+        draft.set({ ...row, ...withSessions([...sessionsIn(row), { id: event.sessionID, players: [] }]) })
       break
     case 'SessionEnded':
-      if (known?.session?.id === event.sessionID) draft.set({ ...known, session: undefined })
+      if (known) draft.set({ ...known, ...withSessions(sessionsIn(known).filter(({ id }) => id !== event.sessionID)) })
       break
     case 'ServerRemoved':
       draft.remove(build, keyOf(event.server))
       break
     case 'PlayersChanged':
-      if (known?.session)
+      // Of several sessions, the game does not say in which they are.
+      if (known?.session && !known.others)
         draft.set({ ...known, session: { ...known.session, players: event.players, areExpected: false } })
       break
     case 'MaintenanceAnnounced':

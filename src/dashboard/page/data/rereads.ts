@@ -1,7 +1,7 @@
 /** Reads what no event says: specs, conditions and the progress of changed builds, and who is expected in a match. */
 import type { Fleet } from '../../../contracts/fleet.js'
 import { keyOf, type Ref } from '../../../rules/model/resources.js'
-import { type Model, serversOf, type StreamedEvent, withBuild, withPlayers, withSeats } from './model.js'
+import { type Model, serversOf, sessionsIn, type StreamedEvent, withBuild, withPlayers, withSeats } from './model.js'
 
 export interface Rereads {
   /** Reads the builds that these events may have changed, soon. */
@@ -166,6 +166,7 @@ function sessionWithOtherSeats(
 
 /** The event of an allocation does not say who is expected to connect. */
 function lacksPlayers(model: Model, event: Extract<StreamedEvent, { readonly type: 'Allocated' }>): boolean {
-  const session = serversOf(model, keyOf(event.build)).get(keyOf(event.server))?.session
-  return session?.id === event.sessionID && session.areExpected === undefined && session.players.length === 0
+  const row = serversOf(model, keyOf(event.build)).get(keyOf(event.server))
+  const session = row && sessionsIn(row).find(({ id }) => id === event.sessionID)
+  return session !== undefined && session.areExpected === undefined && session.players.length === 0
 }

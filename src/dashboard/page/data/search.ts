@@ -1,6 +1,6 @@
 /** Finds builds, servers, sessions and players in the model. Pure. */
 import { keyOf, type Ref } from '../../../rules/model/resources.js'
-import type { Model, ServerRow, ServerSession } from './model.js'
+import { type Model, type ServerRow, type ServerSession, sessionsIn } from './model.js'
 
 export interface Found {
   readonly kind: 'build' | 'server' | 'session' | 'player'
@@ -27,10 +27,10 @@ export function search(model: Model, text: string, limit = 12): readonly Found[]
   }
   for (const row of rowsOf(model)) {
     consider({ kind: 'server', name: row.name, ref: row, note: `server, ${row.state}` })
-    if (row.session === undefined) continue
-    consider({ kind: 'session', name: row.session.id, ref: row, note: `session on ${row.name}` })
-    for (const player of row.session.players)
-      consider({ kind: 'player', name: player, ref: row, note: `player on ${row.name}` })
+    for (const { id, players } of sessionsIn(row)) {
+      consider({ kind: 'session', name: id, ref: row, note: `session on ${row.name}` })
+      for (const player of players) consider({ kind: 'player', name: player, ref: row, note: `player on ${row.name}` })
+    }
   }
   return found
     .toSorted((a, b) => a.rank - b.rank)
@@ -84,11 +84,12 @@ export function sessionsOf(model: Model, text: string): readonly SessionRow[] {
   const wanted = text.trim().toLowerCase()
   const sessions: SessionRow[] = []
   for (const server of rowsOf(model)) {
-    const { session, state } = server
-    if (session === undefined || (state !== 'Active' && state !== 'Terminating')) continue
-    const texts = [session.id, server.name, ...session.players]
-    if (wanted !== '' && !texts.some((one) => one.toLowerCase().includes(wanted))) continue
-    sessions.push({ ...session, server })
+    if (server.state !== 'Active' && server.state !== 'Terminating') continue
+    for (const session of sessionsIn(server)) {
+      const texts = [session.id, server.name, ...session.players]
+      if (wanted !== '' && !texts.some((one) => one.toLowerCase().includes(wanted))) continue
+      sessions.push({ ...session, server })
+    }
   }
   return sessions.toSorted((a, b) => b.server.since - a.server.since)
 }

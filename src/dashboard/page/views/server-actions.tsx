@@ -12,7 +12,7 @@ export function ServerActions({ row }: { readonly row: ServerRow }) {
   return (
     <div class="actions">
       {/* The call names the session, and no namespace. */}
-      {session && rights.may('endSession') ? <EndSession row={row} /> : null}
+      {session && !row.others && rights.may('endSession') ? <EndSession row={row} session={session} /> : null}
       {rights.may('drainServer', row) ? (
         <Action
           name="Drain"
@@ -41,13 +41,15 @@ export function ServerActions({ row }: { readonly row: ServerRow }) {
 
 /** `label`: on the button, if there is a column of them. */
 export function EndSession({
-  row: { session, name, state },
+  row: { name, others, state },
+  session,
   label,
 }: {
   readonly row: ServerRow
+  readonly session: ServerSession
   readonly label?: string
 }) {
-  if (session === undefined || state !== 'Active') return null
+  if (state !== 'Active') return null
   return (
     <Action
       name={label === undefined ? 'End session' : `End the session on ${name}`}
@@ -57,7 +59,9 @@ export function EndSession({
       run={() => fleet.sessions.end(session.id)}
     >
       <p>
-        Ends the match with {playersOf(session)}: the game is told, and the server is replaced after its grace period.
+        {others
+          ? 'Asks the game to end this session. The others on its server go on.'
+          : `Ends the match with ${playersOf(session)}: the game is told, and the server is replaced after its grace period.`}
       </p>
     </Action>
   )

@@ -7,7 +7,7 @@ import { keyOf, type Ref } from '../../../rules/model/resources.js'
 import type { GameServer } from '../../../rules/model/wire.js'
 import { rights } from '../data/access.js'
 import { connections, fleet, model } from '../data/live.js'
-import { seatsText, type StreamedEvent } from '../data/model.js'
+import { seatsText, sessionsIn, type StreamedEvent } from '../data/model.js'
 import { linkTo } from '../data/router.js'
 import { findServer } from '../data/search.js'
 import { CopyButton, Failure, HealthTag, Instant, Loading, Notice, Section, StateTag } from '../parts/parts.js'
@@ -71,7 +71,7 @@ export function ServerView({ of }: { readonly of: Ref }) {
           areExpected={row.session?.areExpected}
           maintenance={row.maintenance}
           reservedUntil={row.reservedUntil}
-          sessionID={row.session?.id}
+          sessionIDs={sessionsIn(row).map(({ id }) => id)}
           seats={row.session && seatsText(row.session)}
         />
       ) : null}
@@ -88,7 +88,7 @@ export function ServerView({ of }: { readonly of: Ref }) {
 
 interface PlaceProps {
   readonly server: GameServer | undefined
-  readonly sessionID: string | undefined
+  readonly sessionIDs: readonly string[]
   readonly seats: string | undefined
   readonly players: readonly string[]
   readonly areExpected: boolean | undefined
@@ -98,7 +98,7 @@ interface PlaceProps {
   readonly reservedUntil: number | undefined
 }
 
-function Place({ server, sessionID, seats, players, areExpected, maintenance, reservedUntil }: PlaceProps) {
+function Place({ server, sessionIDs, seats, players, areExpected, maintenance, reservedUntil }: PlaceProps) {
   const { publicIP = '', ports = '', nodeName = '', message } = server?.status ?? {}
   const addresses = publicIP === '' ? [] : ports.split(',').map((pair) => `${publicIP}:${pair.split(':')[1] ?? ''}`)
   return (
@@ -121,8 +121,13 @@ function Place({ server, sessionID, seats, players, areExpected, maintenance, re
           <dd>{nodeName || <span class="quiet">–</span>}</dd>
         </div>
         <div>
-          <dt>session</dt>
-          <dd>{sessionID ? <code>{sessionID}</code> : <span class="quiet">none</span>}</dd>
+          <dt>{sessionIDs.length > 1 ? 'sessions' : 'session'}</dt>
+          <dd>
+            {sessionIDs.length === 0 ? <span class="quiet">none</span> : null}
+            {sessionIDs.map((id) => (
+              <code key={id}>{id} </code>
+            ))}
+          </dd>
         </div>
         <div>
           <dt>{areExpected ? 'expected players' : 'players'}</dt>

@@ -31,7 +31,7 @@ const columns: readonly Column<SessionRow>[] = [
 
 const withEnd: readonly Column<SessionRow>[] = [
   ...columns,
-  { name: 'End', cell: ({ server }) => <EndSession row={server} label="End" /> },
+  { name: 'End', cell: ({ server, ...session }) => <EndSession row={server} session={session} label="End" /> },
 ]
 
 export function SessionsView({ query: { text = '' } }: { readonly query: Readonly<Record<string, string>> }) {

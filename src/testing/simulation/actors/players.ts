@@ -2,14 +2,15 @@
 import { FleetError } from '../../../contracts/errors.js'
 import type { GameSession } from '../../../contracts/sessions.js'
 import { keyOf, type Server } from '../../../rules/model/resources.js'
-import type { SimulationContext } from '../context.js'
+import { type SimulationContext, severalBuildName } from '../context.js'
 import type { Host } from '../world/host.js'
 
 /** Reserves seats of a random session, or of any of its build, often with several calls at once. */
 export async function reserveSeats(context: SimulationContext): Promise<void> {
   const { world, store } = context
   const host = context.hosts.pickResponsive()
-  const server = world.oneOf([...store.servers.values()].map(({ record }) => record).filter(({ session }) => session))
+  const records = [...store.servers.values()].map(({ record }) => record)
+  const server = world.oneOf(records.filter(({ build, session }) => session && build !== severalBuildName))
   if (!host?.fleet || !server) return
   host.hasNews = true
   const calls = Array.from({ length: world.oneOf([1, 1, 2, 4]) ?? 1 }, () => reserve(context, host, server))

@@ -7,6 +7,7 @@ import { changeServerData, createInitialBuilds, operate } from './operators.js'
 import { reserveSeats } from './players.js'
 import { useReservations } from './reservers.js'
 import { takeOwnServers } from './self-allocators.js'
+import { useRooms } from './rooms.js'
 
 /**
  * Callers that waited at the former leader retry at the new one, which has not heard its servers yet. Some waits end before it hears
@@ -54,6 +55,7 @@ export function startWorkload(context: SimulationContext): void {
   repeat(300, 8_000, () => start(() => reserveSeats(context)))
   repeat(4_000, 60_000, () => start(() => useReservations(context)))
   repeat(4_000, 60_000, () => start(() => takeOwnServers(context)))
+  if (context.hasRooms) repeat(200, 6_000, () => start(() => useRooms(context)))
   if (world.chance(0.75)) repeat(10_000, 200_000, () => injectFault(context))
   if (!context.store.watched) return
   repeat(2_000, 60_000, () => editExternally(context))

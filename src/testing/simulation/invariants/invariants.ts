@@ -23,6 +23,7 @@ import { ServerDataChanges } from './server-data.js'
 import { Reservations } from './allocations/reservations.js'
 import { ReservedSeats } from './allocations/reserved-seats.js'
 import { Selections } from './allocations/selections.js'
+import { RoomsInvariants } from './allocations/rooms.js'
 import { Sessions } from './allocations/sessions.js'
 import { type FleetSnapshot, takeSnapshot } from './snapshot.js'
 import { isInvalidSpec } from './spec-checks.js'
@@ -48,6 +49,7 @@ export interface InvariantsOptions {
 
 export class Invariants {
   readonly sessions: Sessions
+  readonly rooms: RoomsInvariants
   readonly selections: Selections
   readonly claims: Claims
   readonly seats: ReservedSeats
@@ -79,6 +81,7 @@ export class Invariants {
     const store = () => deps().store
     const backend = () => deps().backend
     this.sessions = new Sessions(world, deps)
+    this.rooms = new RoomsInvariants(world, deps, this.sessions)
     this.selections = new Selections(world, store)
     this.claims = new Claims(world, deps)
     this.seats = new ReservedSeats(world, deps)
@@ -157,12 +160,14 @@ export class Invariants {
     this.gracePeriods.terminateReceived(instance)
     this.terminations.gameTerminated(instance)
     this.sessions.terminating(instance)
+    this.rooms.terminating(instance)
   }
 
   /** Called when a running instance gets its termination signal from this host. */
   instanceSignalled(instance: ModelInstance, host: Host): void {
     this.gracePeriods.signalled(instance, host)
     this.sessions.terminating(instance)
+    this.rooms.terminating(instance)
   }
 
   eventEmitted(host: Host, event: FleetEvent): void {
@@ -212,6 +217,7 @@ export class Invariants {
     this.#stateRecovery.check(snapshot)
     this.#counts.check(snapshot)
     this.sessions.check(snapshot)
+    this.rooms.check(snapshot)
     this.#liveness.check(snapshot)
     this.#lateStarts.check(snapshot)
     this.#surplus.check(snapshot)

@@ -3,6 +3,7 @@
  * agree with each other; and then the fleet makes no further calls.
  */
 import { isDeepStrictEqual } from 'node:util'
+import { sessionsOf } from '../../../rules/lifecycle/several-sessions.js'
 import { type Condition, keyOf } from '../../../rules/model/resources.js'
 import { buildHealth } from '../../../rules/model/status.js'
 import type { GameServer, GameServerBuild } from '../../../rules/model/wire.js'
@@ -126,6 +127,9 @@ function checkServer(server: GameServer, { store, backend }: SimulationContext):
   if (state === 'Active' && game.session !== sessionID) {
     throw new Violation(`${name} was allocated for ${sessionID}, but its game never received it`)
   }
+  const { rooms } = game.deps
+  if (rooms && String(sessionsOf(record).map(({ id }) => id)) !== String(rooms.running.map((one) => one.sessionId)))
+    throw new Violation(`${name} does not have the sessions in the store that its game plays`)
 }
 
 async function checkPlayers({ host, servers }: FleetSnapshot, { store, backend }: SimulationContext): Promise<void> {

@@ -1,5 +1,6 @@
 /** Invariants of the stored records, checked synchronously at each write. */
 import { type Build, keyOf, type Server } from '../../../rules/model/resources.js'
+import { severalBuildName } from '../context.js'
 import type { StoreListener } from '../models/store-model.js'
 import type { World } from '../world/world.js'
 
@@ -80,7 +81,8 @@ export class Records implements Omit<StoreListener, 'detailWritten' | 'detailRem
     }
     if (before) this.#checkChange(before, after)
     if (before?.session && !after.session) this.#removeSession(before)
-    if (!after.session) return
+    // Servers with several sessions have invariants of their own.
+    if (!after.session || after.build === severalBuildName) return
     if (late && !before?.session) this.#lateAllocations.add(after.uid)
     const other = this.#bySession.get(after.session.id)
     if (other && other.uid !== after.uid && other.state !== 'Terminating') {
@@ -106,7 +108,8 @@ export class Records implements Omit<StoreListener, 'detailWritten' | 'detailRem
     // write may already give the server another session.
     const dropped =
       (!after.session && after.state === 'Terminating') || this.#hasOtherServer(before) || this.#isEnd(before, after)
-    if (before.session && before.session.id !== after.session?.id && !dropped) {
+    const isLost = before.session?.id !== after.session?.id && after.build !== severalBuildName
+    if (before.session && isLost && !dropped) {
       world.violate(
         `${after.name} lost its session ${before.session.id} in the store; it has ${after.session?.id ?? 'none'} now`,
       )

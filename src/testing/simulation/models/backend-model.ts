@@ -7,24 +7,13 @@ import { keyOf } from '../../../rules/model/resources.js'
 import type { GameServer } from '../../../rules/model/wire.js'
 import type { Host } from '../world/host.js'
 import type { World } from '../world/world.js'
-import { type GameBehavior, GameModel } from './game-model.js'
+import { GameModel } from './game-model.js'
+import type { ModelInstance } from './model-instance.js'
+export type { ModelInstance } from './model-instance.js'
+import type { Rooms } from './rooms.js'
+import type { GameBehavior } from './unusual-behaviors.js'
 import type { StartHangs } from './start-hangs.js'
 import { remoteCall, type RemoteCallOptions } from './remote-call.js'
-
-export interface ModelInstance {
-  readonly spec: InstanceSpec
-  readonly address: string
-  readonly ports: Instance['ports']
-  phase: Instance['phase']
-  /** True if it stays pending for long or for ever. */
-  readonly hangs: boolean
-  exitCode?: number
-  game: GameModel | undefined
-  /** Elapsed ms at which the instance's process started. */
-  runningSince: number
-  /** The instance's last heartbeat that reached the leader's engine. */
-  lastHeartbeat: { readonly by: Host; readonly at: number } | undefined
-}
 
 export interface BackendModelDependencies {
   readonly startHangs: StartHangs
@@ -46,6 +35,8 @@ export interface BackendModelDependencies {
   ) => HeartbeatAnswer | undefined
   /** Called when the game of an instance receives a session. */
   readonly onSession: (instance: ModelInstance, sessionID: string) => void
+  /** The sessions of the game of an instance, if it takes several. */
+  readonly roomsOf: (instance: ModelInstance) => Rooms | undefined
   /** Called when the game of an instance ends its session and goes on. */
   readonly onSessionEnd: (instance: ModelInstance, sessionID: string) => void
   /** Called before an instance whose process is running gets its termination signal. */
@@ -230,6 +221,7 @@ export class BackendModel {
       send: (heartbeat, later) => this.deps.heartbeat(instance, heartbeat, later),
       onSession: (sessionID) => this.deps.onSession(instance, sessionID),
       onSessionEnd: (sessionID) => this.deps.onSessionEnd(instance, sessionID),
+      rooms: this.deps.roomsOf(instance),
       onExit: (code) => {
         instance.phase = 'exited'
         instance.exitCode = code

@@ -6,7 +6,7 @@ import { type UnrunnableBuild, unrunnableBuildName } from '../context.js'
 import { CreateRate } from '../invariants/create-rate.js'
 import type { World } from '../world/world.js'
 import { createRefusals } from './backend-model.js'
-import { type GameBehavior, unusualBehaviors } from './game-model.js'
+import { type GameBehavior, unusualBehaviors } from './unusual-behaviors.js'
 
 const brokenVersionBehaviors: readonly GameBehavior[] = ['never-ready', 'never-ready', 'crashes-at-start', 'silent']
 

@@ -4,51 +4,8 @@
  */
 import type { EndedSession, GameState, Heartbeat, HeartbeatAnswer } from '../../../rules/game/heartbeat.js'
 import type { World } from '../world/world.js'
-
-export type GameBehavior =
-  /** Becomes ready soon, plays a match and exits with code 0. */
-  | 'normal'
-  /** Sends heartbeats but never becomes ready. */
-  | 'never-ready'
-  /** Never sends a heartbeat. */
-  | 'silent'
-  /** Exits with code 1 soon after it starts. */
-  | 'crashes-at-start'
-  /** Exits with code 1 soon after it becomes ready. */
-  | 'crashes-when-ready'
-  /** Exits with code 1 at a random time. */
-  | 'crashes'
-  /** Exits with code 0 without having played a match. */
-  | 'exits-idle'
-  /** Always reports Unhealthy, like an SDK without a health callback. */
-  | 'always-unhealthy'
-  /** Reports Healthy first, then Unhealthy. */
-  | 'turns-unhealthy'
-  /** Alternates between Healthy and Unhealthy, but is never Unhealthy long enough to be terminated. */
-  | 'flaky-health'
-  /** Sometimes stops sending heartbeats for a while. */
-  | 'stalls'
-  /** After a heartbeat without an answer, sends none for 30 s or more, like Unity's client. */
-  | 'backs-off'
-  /** Exits with code 1 if its first heartbeats get no answer, like Java's client. */
-  | 'needs-agent'
-  /** Ignores Terminate and keeps sending heartbeats until it is killed. */
-  | 'ignores-terminate'
-
-export const unusualBehaviors: readonly GameBehavior[] = [
-  'never-ready',
-  'silent',
-  'crashes-at-start',
-  'crashes',
-  'exits-idle',
-  'always-unhealthy',
-  'turns-unhealthy',
-  'flaky-health',
-  'stalls',
-  'backs-off',
-  'needs-agent',
-  'ignores-terminate',
-]
+import type { Rooms } from './rooms.js'
+import type { GameBehavior } from './unusual-behaviors.js'
 
 export interface GameModelDependencies {
   /**
@@ -60,6 +17,8 @@ export interface GameModelDependencies {
   onSession(sessionID: string): void
   /** Called when the game ends its session and goes on. */
   onSessionEnd(sessionID: string): void
+  /** The sessions of a game that takes several. */
+  readonly rooms: Rooms | undefined
 }
 
 const heartbeatMs = 2_000
@@ -165,7 +124,8 @@ export class GameModel {
     this.world.after(this.world.between(1, heartbeatMs), () => {
       const answer = this.#send()
       const session = answer?.sessionConfig?.sessionId
-      if (answer && session !== undefined && session !== this.session && !this.#hasEnded(answer)) {
+      const isOther = session !== this.session && !this.deps.rooms
+      if (answer && session !== undefined && isOther && !this.#hasEnded(answer)) {
         this.deps.onSession(session)
       }
       this.#sendStaleHeartbeats(beats - 1)
@@ -221,14 +181,15 @@ export class GameModel {
   }
 
   #send(later?: (answer: HeartbeatAnswer) => void): HeartbeatAnswer | undefined {
+    this.#followRooms()
     const health = this.#health()
     const heartbeat = {
       state: this.state,
       players: this.players,
       ...(health && { health }),
-      ...(this.#ended && { endedSession: this.#ended }),
+      ...(this.deps.rooms?.report ?? (this.#ended && { endedSession: this.#ended })),
     }
-    if (this.#playsOn && this.world.fault('heartbeat: repeated late', 0.02)) {
+    if ((this.#playsOn || this.deps.rooms) && this.world.fault('heartbeat: repeated late', 0.02)) {
       this.world.after(this.world.between(1, 60_000), () => void (this.running && this.deps.send(heartbeat)))
     }
     return this.deps.send(heartbeat, this.#allowsHold ? later : undefined)
@@ -244,6 +205,12 @@ export class GameModel {
 
   #handle(answer: HeartbeatAnswer): void {
     const { world } = this
+    if (this.deps.rooms) {
+      if (this.state !== 'Initializing') this.deps.rooms.answered(answer)
+      this.#followRooms()
+      if (answer.operation === 'Terminate' && this.behavior !== 'ignores-terminate') this.#shutDown()
+      return
+    }
     const session = answer.sessionConfig?.sessionId
     if (this.#hasEnded(answer)) return
     if (session !== undefined && session !== this.session) {
@@ -260,6 +227,14 @@ export class GameModel {
       })
     }
     if (answer.operation === 'Terminate' && this.behavior !== 'ignores-terminate') this.#shutDown()
+  }
+
+  /** A game with several sessions is Active while there are any. */
+  #followRooms(): void {
+    if (!this.deps.rooms || (this.state !== 'StandingBy' && this.state !== 'Active')) return
+    this.session = this.deps.rooms.first
+    this.state = this.session === undefined ? 'StandingBy' : 'Active'
+    if (this.session === undefined) this.#others = []
   }
 
   /** Ends its session and waits for the next one. */

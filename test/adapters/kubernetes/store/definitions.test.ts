@@ -154,7 +154,16 @@ const wholeServer: Required<Omit<Server, 'tokenLost'>> & { readonly session: Req
   session: {
     ...{ id: 'a9b1c2d3-0000-4000-8000-000000000001', cookie: 'mode=duel', initialPlayers: ['amie'] },
     holds: [{ player: 'amie', until: 1_700_000_063_000 }],
+    ...{ number: 3, startedAt: 1_700_000_003_500, ending: true },
   },
+  moreSessions: [
+    {
+      ...{ id: 'room-4', cookie: 'map=dust', initialPlayers: ['bo'] },
+      holds: [{ player: 'bo', until: 1_700_000_063_000 }],
+      ...{ number: 4, startedAt: 1_700_000_003_600, ending: true },
+    },
+  ],
+  startedSessions: 4,
   maintenance: { at: 1_700_003_600_000, source: 'node' },
   data: {
     labels: { [anyKey]: 'dust' },

@@ -1,5 +1,5 @@
 /** Calls a game's `onMaintenance` callbacks, once for each announced time. */
-import type { Logger } from '../contracts/logger.js'
+import type { Logger } from '../../contracts/logger.js'
 
 export type MaintenanceCallback = (beginsAt: Date) => void | Promise<void>
 

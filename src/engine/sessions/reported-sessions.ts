@@ -1,0 +1,96 @@
+/** Takes what games with several sessions say of them, and tells these games which sessions they have. */
+import type { EndedSession, NumberedSessionConfig, SeveralSessions } from '../../rules/game/heartbeat.js'
+import { isIdle } from '../../rules/lifecycle/lifecycle.js'
+import { endsOne, numberOf, sessionsOf } from '../../rules/lifecycle/several-sessions.js'
+import type { Server, Session } from '../../rules/model/resources.js'
+import type { EngineContext } from '../context.js'
+import type { ServerEntry, SeveralSources } from '../state/entries.js'
+import { isCurrent } from '../state/queries.js'
+import { sessionConfigOf } from './session-config.js'
+
+export interface ReportedSessionsDependencies {
+  /** Called when the game has said for the first time that it has a session. */
+  readonly confirmed: (entry: ServerEntry) => void
+  /** Called when the game has ended sessions. That is not durable yet. */
+  readonly ended: (entry: ServerEntry) => void
+}
+
+export class ReportedSessions {
+  readonly #ctx: Pick<EngineContext, 'enqueue' | 'inventory'>
+  readonly #deps: ReportedSessionsDependencies
+
+  constructor(ctx: Pick<EngineContext, 'enqueue' | 'inventory'>, deps: ReportedSessionsDependencies) {
+    this.#ctx = ctx
+    this.#deps = deps
+  }
+
+  /** Call with each heartbeat. `several` is undefined for a game that takes one session. */
+  heard(entry: ServerEntry, several: SeveralSessions | undefined): void {
+    const { build, record } = entry
+    if (record.state === 'StandingBy' && isCurrent(entry) && build.slots?.heard(several !== undefined))
+      this.#ctx.enqueue(build)
+    if (entry.takesSeveral !== (several !== undefined)) {
+      entry.takesSeveral = several !== undefined
+      this.#ctx.inventory.slotsChanged(entry)
+    }
+    if (!several) return
+    this.#confirm(entry, several.running)
+    // The game had its sessions, even if this host has not heard that.
+    this.#confirm(entry, several.ended)
+    const isUnknown = record.state === 'Active' && !record.session
+    const fresh = several.ended.filter((ended) =>
+      isUnknown ? ended.number > (record.endedSessions ?? 0) : isNewEnd(entry, ended),
+    )
+    if (fresh.length === 0 || (isUnknown && (several.running.length > 0 || entry.sessionEnds))) return
+    entry.sessionEnds = [...(entry.sessionEnds ?? []), ...fresh]
+    this.#deps.ended(entry)
+  }
+
+  #confirm(entry: ServerEntry, reported: readonly EndedSession[]): void {
+    const { record } = entry
+    for (const session of sessionsOf(record)) {
+      const number = numberOf(record, session)
+      if (entry.confirmed?.has(number) || !reported.some((one) => endsOne(record, session, one))) continue
+      entry.confirmed = new Set(entry.confirmed).add(number)
+      this.#deps.confirmed(entry)
+    }
+  }
+}
+
+/** Each report is taken once, although games repeat it. */
+function isNewEnd({ record, sessionEnds }: ServerEntry, ended: EndedSession): boolean {
+  if (record.state !== 'Active' || sessionEnds?.some(({ number }) => number === ended.number)) return false
+  return sessionsOf(record).some((session) => endsOne(record, session, ended))
+}
+
+/** True if heartbeats of the game say that it runs sessions that the record, which has none, knows nothing of. */
+export function hasUnknownSession(record: Server, { running }: SeveralSessions): boolean {
+  return isIdle(record) && running.some(({ number }) => number > (record.endedSessions ?? 0))
+}
+
+/** The sessions of which the game is told: those that are in the store, and of which it has not said that they have ended. */
+export function toldSessions({ record, stored, sessionEnds }: ServerEntry): readonly Session[] {
+  const isStored = (session: Session) =>
+    stored !== undefined &&
+    sessionsOf(stored).some((other) => other.id === session.id && numberOf(stored, other) === numberOf(record, session))
+  return sessionsOf(record).filter(
+    (session) => isStored(session) && !sessionEnds?.some((ended) => endsOne(record, session, ended)),
+  )
+}
+
+export function numberedConfigs(record: Server, sessions: readonly Session[]): readonly NumberedSessionConfig[] {
+  return sessions.map((session) =>
+    Object.freeze({
+      ...sessionConfigOf(session),
+      number: numberOf(record, session),
+      ...(session.ending && { ending: true as const }),
+    }),
+  )
+}
+
+/** True if the list of sessions has to be made again. */
+export function isOutdatedList(entry: ServerEntry, sources: SeveralSources | undefined): boolean {
+  if (!entry.takesSeveral) return sources !== undefined
+  const { record, stored, sessionEnds } = entry
+  return sources?.record !== record || sources.stored !== stored || sources.sessionEnds !== sessionEnds
+}

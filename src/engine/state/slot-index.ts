@@ -1,0 +1,131 @@
+/**
+ * The servers of a build that have sessions and room for further ones, by how many more they take, for servers with the same labels,
+ * counters and lists. Kept for builds whose spec lets a server have several sessions; other builds do no work for it.
+ */
+import { sessionsOf, sessionsPerServer } from '../../rules/lifecycle/several-sessions.js'
+import { noData, type ServerData } from '../../rules/model/server-data.js'
+import { dataKeyOf } from './data-groups.js'
+import type { BuildEntry, ServerEntry } from './entries.js'
+import { isCurrent, isHeard } from './queries.js'
+
+interface Group {
+  readonly key: string
+  readonly isCurrent: boolean
+  /** Of one of its servers. The others may have other annotations. */
+  readonly data: ServerData
+  readonly byRoom: Map<number, Set<ServerEntry>>
+}
+
+interface Place {
+  readonly group: Group
+  readonly key: string
+  readonly room: number
+}
+
+export class SlotIndex {
+  /** How many sessions a server may have. */
+  readonly #most: number
+  readonly #groups = new Map<string, Group>()
+  readonly #places = new Map<ServerEntry, Place>()
+  #free = 0
+  /** Whether the game that stood by last takes several sessions. */
+  #takesSeveral: boolean
+
+  constructor({ buckets, record, slots }: Pick<BuildEntry, 'buckets' | 'record' | 'slots'>) {
+    this.#most = sessionsPerServer(record.spec)
+    this.#takesSeveral = slots?.perServer !== 1
+    for (const entry of [...buckets.active, ...buckets.reserved]) this.place(entry)
+  }
+
+  /** How many sessions a new server is expected to take. */
+  get perServer(): number {
+    return this.#takesSeveral ? this.#most : 1
+  }
+
+  /** How many further sessions the servers with room take in all. */
+  get free(): number {
+    return this.#free
+  }
+
+  /** The servers with room. */
+  get all(): readonly ServerEntry[] {
+    return [...this.#places.keys()]
+  }
+
+  /** Call with what a game says that has no session yet. Returns true if it is news. */
+  heard(takesSeveral: boolean): boolean {
+    if (takesSeveral === this.#takesSeveral) return false
+    this.#takesSeveral = takesSeveral
+    return true
+  }
+
+  /** How many further sessions the server takes. */
+  roomOf(entry: ServerEntry): number {
+    return this.#places.get(entry)?.room ?? 0
+  }
+
+  /** True if the server, which an atomic batch holds for one session, takes another one of that batch. */
+  hasRoomBeside({ promised, takesSeveral }: ServerEntry): boolean {
+    return takesSeveral && 1 + promised < this.#most
+  }
+
+  /** Call when a server has changed. Returns true if it takes more sessions than before. */
+  place(entry: ServerEntry): boolean {
+    const before = this.#places.get(entry)
+    const room = this.#roomOn(entry)
+    const key = room > 0 ? `${isCurrent(entry)} ${dataKeyOf(entry.record.data)}` : ''
+    if ((before?.room ?? 0) === room && (!before || before.key === key)) return false
+    if (before) this.remove(entry)
+    if (room === 0) return false
+    const group = this.#groups.get(key) ?? newGroup(key, entry)
+    this.#groups.set(key, group)
+    const servers = group.byRoom.get(room) ?? new Set<ServerEntry>()
+    group.byRoom.set(room, servers.add(entry))
+    this.#places.set(entry, { group, key, room })
+    this.#free += room
+    return room > (before?.room ?? 0)
+  }
+
+  remove(entry: ServerEntry): void {
+    const place = this.#places.get(entry)
+    if (!place) return
+    const { group, room } = place
+    this.#places.delete(entry)
+    this.#free -= room
+    const servers = group.byRoom.get(room)
+    if (servers?.delete(entry) && servers.size === 0) group.byRoom.delete(room)
+    if (group.byRoom.size === 0) this.#groups.delete(group.key)
+  }
+
+  /** The server with the least room, of those that run the current template if there are any. */
+  fullest(fits: (data: ServerData) => boolean): Fullest | undefined {
+    let best: Fullest | undefined
+    for (const { byRoom, data, isCurrent } of this.#groups.values()) {
+      if (best?.isCurrent && !isCurrent) continue
+      const room = Math.min(...byRoom.keys())
+      const isBetter = !best || (isCurrent && !best.isCurrent) || room < best.room
+      const [entry] = (isBetter && byRoom.get(room)) || []
+      if (entry && fits(data)) best = { entry, room, isCurrent }
+    }
+    return best
+  }
+
+  #roomOn(entry: ServerEntry): number {
+    const { intent, isLeaving, promised, record, sessionEnd, takesSeveral, uncertain } = entry
+    if (!takesSeveral || sessionEnd || uncertain || isLeaving) return 0
+    if (record.health === 'Unhealthy' || !isHeard(entry)) return 0
+    const taken =
+      record.state === 'StandingBy' && intent ? 1 : record.state === 'Active' ? sessionsOf(record).length : 0
+    return taken === 0 ? 0 : Math.max(0, this.#most - taken - promised)
+  }
+}
+
+export interface Fullest {
+  readonly entry: ServerEntry
+  readonly room: number
+  readonly isCurrent: boolean
+}
+
+function newGroup(key: string, entry: ServerEntry): Group {
+  return { key, isCurrent: isCurrent(entry), data: entry.record.data ?? noData, byRoom: new Map() }
+}
