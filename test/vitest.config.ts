@@ -51,6 +51,7 @@ const scenarios = [
   'leaving',
   'maintenance',
   'session-ids',
+  'several-sessions',
 ]
 
 /**
