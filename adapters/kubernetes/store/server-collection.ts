@@ -7,7 +7,7 @@ import type { Logger } from '../../../src/contracts/logger.js'
 import type { Versioned } from '../../../src/contracts/store.js'
 import { FleetError } from '../../../src/contracts/errors.js'
 import { keyOf, type Ref, type Server } from '../../../src/rules/model/resources.js'
-import { fieldsAt, textAt } from '../client/fields.js'
+import { fieldsAt, numberAt, textAt } from '../client/fields.js'
 import { keyFor, type KubeObject, type OwnerReference, refOf, revisionOf } from '../client/kube-objects.js'
 import type { BuildCollection } from './build-collection.js'
 import { CustomCollection } from './custom-collection.js'
@@ -33,6 +33,8 @@ interface CachedServer {
   readonly uid: string | undefined
   readonly owner: OwnerReference | undefined
   readonly sessionID: string | undefined
+  /** The highest number of a session, if it has or had several. */
+  readonly startedSessions: number
   /** Why it is Pending, as its status says. */
   readonly message: string | undefined
   /** Labels and annotations that people have edited, which the data of this revision include. */
@@ -115,12 +117,14 @@ export class ServerCollection extends CustomCollection<Server> {
   /** A server's spec contains only its identity, which never changes, so a single status write is enough. */
   async update(record: Server, revision: string, options?: CallOptions): Promise<string> {
     // Only allocations get priority, because players are waiting for them.
-    const { session } = record
-    const isAllocation = session !== undefined && this.#cached.get(keyOf(record))?.sessionID !== session.id
+    const { session, startedSessions = 0 } = record
+    const known = this.#cached.get(keyOf(record))
+    const isAllocation =
+      session !== undefined && (known?.sessionID !== session.id || startedSessions > known.startedSessions)
     if (record.state !== 'Pending') this.#messages.delete(keyOf(record))
     const message = this.#messages.get(keyOf(record))
     // The write succeeds only if the metadata are still those of the revision that it replaces.
-    const applied = this.#journal.statusOf(record) ?? { appliedMetadata: this.#cached.get(keyOf(record))?.edited }
+    const applied = this.#journal.statusOf(record) ?? { appliedMetadata: known?.edited }
     const { appliedMetadata } = applied
     const status = {
       ...serverStatus(record),
@@ -259,7 +263,9 @@ export class ServerCollection extends CustomCollection<Server> {
     const message = isPending(object) ? textAt(status, 'message') : undefined
     const edited = editedMetadata(object, this.#resources.servers.group)
     const sessionID = textAt(status, 'sessionID')
-    this.#cached.set(key, { uid, owner, sessionID, message, edited, revision, upon: uponIn(object) })
+    const startedSessions = numberAt(status, 'startedSessions') ?? 0
+    const sessions = { sessionID, startedSessions }
+    this.#cached.set(key, { uid, owner, ...sessions, message, edited, revision, upon: uponIn(object) })
     if (edited) this.#reportRefused(object)
   }
 

@@ -6,7 +6,7 @@ import { systemClock } from '../../../../src/contracts/clock.js'
 import { silentLogger } from '../../../../src/contracts/logger.js'
 import { minimalServer } from '../../../../src/testing/records.js'
 
-it('an allocation has priority, and a later write of the same server has none', async () => {
+it('an allocation has priority, also of a further session, and a later write of the same server has none', async () => {
   const writes: unknown[] = []
   let revision = 7
   const api = {
@@ -43,6 +43,8 @@ it('an allocation has priority, and a later write of the same server has none', 
     { ...active, data: { labels: { map: 'desert' }, annotations: {}, counters: {}, lists: {} } },
     now,
   )
-  await collection.update({ ...active, state: 'Terminating' }, now)
-  expect(writes).toEqual([false, true, false, false])
+  const more = { startedSessions: 2, moreSessions: [{ id: 'another', number: 2, startedAt: 0, initialPlayers: [] }] }
+  now = await collection.update({ ...active, ...more }, now)
+  await collection.update({ ...active, ...more, state: 'Terminating' }, now)
+  expect(writes).toEqual([false, true, false, true, false])
 })
