@@ -758,13 +758,13 @@ const journaling: readonly PlantedBug[] = [
     standsFor: 'an old entry overwrites a newer record when the next leader carries it out',
     file: 'adapters/kubernetes/store/journal/server-journal.ts',
     from: 'const result = await write(pending.at, beyond(revision))',
-    to: 'const result = await write(pending.at, pending.at)',
+    to: 'const result = await write(pending.at, pending.entry.direct)',
   },
   {
     name: 'a late write wins over an entry that it did not know',
     standsFor: 'a write that was given up takes a server from the session that has been answered since',
     file: 'adapters/kubernetes/store/journal/entry.ts',
-    from: '|| upon === entry.base',
+    from: '|| upon === entry.direct',
     to: '',
   },
   {

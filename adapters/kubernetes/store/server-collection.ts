@@ -140,14 +140,14 @@ export class ServerCollection extends CustomCollection<Server> {
   }
 
   /** What an earlier leader has written into the journal is read first. */
-  override async list(options?: CallOptions): Promise<readonly Versioned<Server>[]> {
-    await this.#journal.takeOver()
-    return super.list(options)
+  override list(options?: CallOptions): Promise<readonly Versioned<Server>[]> {
+    return this.#journal.list(() => super.list(options))
   }
 
   override async create(record: Server, options?: CallOptions): Promise<string> {
+    const { term } = this.#journal
     const revision = await super.create(record, options)
-    this.#journal.created(record, revision)
+    if (this.#journal.term === term) this.#journal.created(record, revision)
     return revision
   }
 
@@ -179,13 +179,14 @@ export class ServerCollection extends CustomCollection<Server> {
     options: CallOptions | undefined,
   ): Promise<string> {
     const revision = this.checkedRevision(at, ref)
-    const group = urgency === 'background' ? journalGroup : undefined
-    return this.putStatus(
-      ref,
-      revision,
-      { ...status, writtenUpon: upon },
-      { ...options, priority: urgency === 'players wait', group },
-    )
+    const next = { ...status, writtenUpon: upon }
+    // Nobody waits for it, so the watch must report it, with what has been edited in the metadata meanwhile.
+    if (urgency === 'background') return this.#writeUnseen(ref, revision, next)
+    return this.putStatus(ref, revision, next, { ...options, priority: urgency === 'players wait' })
+  }
+
+  async #writeUnseen(ref: Ref, revision: string, status: object): Promise<string> {
+    return revisionOf(await this.objects.putStatus(ref, revision, status, { group: journalGroup }))
   }
 
   /** Sets why a server is still Pending. Returns false if its status says so already. */

@@ -12,6 +12,8 @@ export interface JournalEntry extends Ref {
   readonly uid: string
   /** The resourceVersion that the entry replaces. */
   readonly base: string
+  /** `writtenUpon` of a status that the same leader writes upon that version. */
+  readonly direct: string
   /** `writtenUpon` in the status of that version. */
   readonly upon?: string | undefined
   /** The record's revision with this entry. */
@@ -46,7 +48,7 @@ export function standingOf(entry: JournalEntry, found: StoredServer | undefined)
   if (found?.uid !== entry.uid) return 'superseded'
   const { upon } = found
   if (upon === entry.revision) return 'done'
-  return upon === undefined || upon === entry.upon || upon === entry.base ? 'pending' : 'superseded'
+  return upon === undefined || upon === entry.upon || upon === entry.direct ? 'pending' : 'superseded'
 }
 
 /** The revision of a record with an entry. No resourceVersion looks like this. */
@@ -76,13 +78,13 @@ export function openEntry(line: string, key: Uint8Array): JournalEntry | undefin
 }
 
 function entryFrom(fields: Fields): JournalEntry | undefined {
-  const [namespace, name, uid, base, revision] = ['namespace', 'name', 'uid', 'base', 'revision'].map((field) =>
-    textAt(fields, field),
+  const [namespace, name, uid, base, direct, revision] = ['namespace', 'name', 'uid', 'base', 'direct', 'revision'].map(
+    (field) => textAt(fields, field),
   )
   const { status } = fields
   if (namespace === undefined || name === undefined || uid === undefined || !isObject(status)) return undefined
-  if (base === undefined || revision === undefined) return undefined
-  return { namespace, name, uid, base, upon: textAt(fields, 'upon'), revision, status }
+  if (base === undefined || direct === undefined || revision === undefined) return undefined
+  return { namespace, name, uid, base, direct, upon: textAt(fields, 'upon'), revision, status }
 }
 
 function hashOf(text: string, key: Uint8Array): string {

@@ -35,6 +35,9 @@ export const maxLagMs = maxDelayMs + 200
 /** More callers than that wait for each other. */
 const maxDirect = 2
 
+/** Nobody waits longer for a write of others that hangs. */
+const maxWaitMs = 1_000
+
 export class GroupCommit {
   readonly #deps: GroupCommitDependencies
   #queue: Waiting[] = []
@@ -55,8 +58,14 @@ export class GroupCommit {
     const id = Buffer.from(this.#deps.clock.randomBytes(6)).toString('base64url')
     const entry = { ...draft, revision: entryRevision(draft.base, id) }
     return new Promise((resolve, reject) => {
-      this.#queue.push({ entry, direct, signal: options?.signal, resolve, reject })
+      const waiting = { entry, direct, signal: options?.signal, resolve, reject }
+      this.#queue.push(waiting)
       this.#next()
+      if (!this.#queue.includes(waiting)) return
+      this.#deps.clock.after(maxWaitMs, () => {
+        const at = this.#queue.indexOf(waiting)
+        if (at >= 0) this.#queue.splice(at, 1).forEach((each) => this.#writeDirectly(each))
+      })
     })
   }
 

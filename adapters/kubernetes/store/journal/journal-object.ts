@@ -80,8 +80,8 @@ function journalIn(object: KubeObject): StoredJournal {
   return { revision: revisionOf(object), owner: textAt(spec, 'owner') ?? '', entries: textsAt(spec, 'entries') }
 }
 
-/** Whether the host cannot use a journal: its definition is not installed, or the host may not access it. */
+/** Whether the host cannot use a journal: its definition is not installed, the host may not access it, or a policy refuses it. */
 export function isUnsupported(error: unknown): boolean {
   const status = statusOf(error)
-  return status === 403 || status === 404 || status === 405
+  return status !== undefined && [400, 403, 404, 405, 422].includes(status)
 }

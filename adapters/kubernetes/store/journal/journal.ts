@@ -42,6 +42,8 @@ export class Journal {
   /** The last of the calls, which run one after the other. Never rejects. */
   #last: Promise<void> = Promise.resolve()
   #hasWarned = false
+  /** All callers share it: one after the other, each would wait for a timeout while the journal cannot be reached. */
+  #settling: Promise<void> | undefined
 
   constructor(deps: JournalDependencies, pending: PendingEntries) {
     this.#deps = deps
@@ -105,10 +107,16 @@ export class Journal {
 
   /** Finds out what has become of a write. Rejects if that is not possible now. */
   settle(): Promise<void> {
-    return this.#inTurn(async () => {
+    this.#settling ??= this.#inTurn(async () => {
       if (this.isUnsettled) await this.#claim(false)
       if (this.#unknown.size > 0) throw outcomeUnknown('another host leads the fleet')
-    })
+    }).finally(() => (this.#settling = undefined))
+    return this.#settling
+  }
+
+  /** `writtenUpon` of a status that this leader writes upon this resourceVersion. */
+  mark(at: string): string {
+    return this.isCurrent ? `${at}@${this.#owner}` : at
   }
 
   /** Removes the entries that are not pending any more. */
@@ -152,7 +160,7 @@ export class Journal {
         return
       } catch (error) {
         if (isRefusal(error) && attempt < maxAttempts) continue
-        if (!isRefusal(error) && isUnsupported(error) && !isMine && this.#pending.size === 0) {
+        if (!isRefusal(error) && isUnsupported(error) && !isMine) {
           return this.#doWithout(error)
         }
         throw error
@@ -243,7 +251,7 @@ export class Journal {
 
 /** The write has had no effect and never will. */
 function isRefusal(error: unknown): boolean {
-  return FleetError.is(error, 'conflict') || FleetError.is(error, 'not-found')
+  return (['conflict', 'not-found', 'not-leader', 'closed'] as const).some((code) => FleetError.is(error, code))
 }
 
 function outcomeUnknown(cause: unknown): FleetError {

@@ -109,10 +109,10 @@ export class PendingEntries {
   }
 
   /** Compares the entry with what its server's object says, and forgets the entry unless it is still pending. */
-  review(pending: PendingEntry, found: StoredServer | undefined): boolean {
+  review(pending: PendingEntry, found: StoredServer | undefined, isCurrent = false): boolean {
     const standing = standingOf(pending.entry, found)
     if (standing === 'done' || standing === 'superseded') this.drop(pending)
-    else if (found && Number(found.revision) > Number(pending.at)) pending.at = found.revision
+    else if (found && (isCurrent || Number(found.revision) > Number(pending.at))) pending.at = found.revision
     return this.has(pending)
   }
 

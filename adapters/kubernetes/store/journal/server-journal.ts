@@ -48,6 +48,7 @@ export class ServerJournal {
   readonly #group: GroupCommit
   readonly #own: OwnWrites
   readonly #objects: ServerObjects
+  #lists = 0
   /** The last write of each server by a caller; they run one after the other. Never rejects. */
   readonly #busy = new Map<string, Promise<void>>()
 
@@ -57,8 +58,10 @@ export class ServerJournal {
     this.#objects = {
       ...deps.objects,
       write: async (ref, write, options) => {
+        const term = deps.term()
         const revision = await deps.objects.write(ref, write, options)
-        this.#own.wrote(ref, revision)
+        // Another host may have led since it was sent, and know this version.
+        if (deps.term() === term) this.#own.wrote(ref, revision)
         return revision
       },
     }
@@ -66,7 +69,7 @@ export class ServerJournal {
     this.#journal = new Journal(deps, this.#pending)
     this.#statuses = new StatusWriter({
       ...{ ...deps, objects: this.#objects, journal: this.#journal, pending: this.#pending },
-      isBusy: (ref) => this.#busy.has(keyOf(ref)),
+      isBusy: (ref) => this.#lists > 0 || this.#busy.has(keyOf(ref)),
     })
     this.#group = new GroupCommit({
       ...{ clock: deps.clock, journal: this.#journal, pending: this.#pending, minGroup: deps.minGroup ?? 2 },
@@ -78,6 +81,18 @@ export class ServerJournal {
   async takeOver(): Promise<void> {
     await this.#journal.takeOver()
     this.#statuses.wake()
+  }
+
+  /** Takes the journal over and reads all servers. Meanwhile no status is written: what is read may be older, and would show neither status nor entry. */
+  async list<T>(read: () => Promise<T>): Promise<T> {
+    this.#lists++
+    try {
+      await this.takeOver()
+      return await read()
+    } finally {
+      this.#lists--
+      this.#statuses.wake()
+    }
   }
 
   /** Call before a server is read, so that the read shows what has become of a write whose outcome is unknown. */
@@ -103,14 +118,15 @@ export class ServerJournal {
       const { record, status, isAllocation } = update
       const urgency = isAllocation ? 'players wait' : 'normal'
       const write = (at: string, upon: string) => this.#objects.write(record, { status, at, upon, urgency }, options)
-      if (this.#pending.get(record)) return this.#overEntry(record, update.revision, write)
+      if (this.#pending.get(record)) return this.#overEntry(record, update.revision, write, true)
       const at = this.#pending.resolve(record, update.revision)
-      const direct = () => write(at, at)
+      const mark = this.#journal.mark(at)
+      const direct = () => write(at, mark)
       const seen = this.#deps.seen(record)
       if (!isAllocation || seen?.revision !== at || !this.#own.has(record, at)) return direct()
       const { namespace, name } = record
       const { uid, upon } = seen
-      return this.#group.commit({ namespace, name, uid, base: at, upon, status }, direct, options)
+      return this.#group.commit({ namespace, name, uid, base: at, direct: mark, upon, status }, direct, options)
     })
   }
 
@@ -119,7 +135,7 @@ export class ServerJournal {
       throwIfAborted(options?.signal)
       await this.settled(ref)
       const remove = (at: string) => this.#objects.remove(ref, at, options)
-      if (this.#pending.get(ref)) await this.#overEntry(ref, revision, remove)
+      if (this.#pending.get(ref)) await this.#overEntry(ref, revision, remove, false)
       else await remove(this.#pending.resolve(ref, revision))
       this.forget(ref)
     })
@@ -129,6 +145,10 @@ export class ServerJournal {
   forget(ref: Ref): void {
     this.#pending.forget(ref)
     this.#own.forget(ref)
+  }
+
+  get term(): number | undefined {
+    return this.#deps.term()
   }
 
   /** This host has created the server. */
@@ -151,15 +171,27 @@ export class ServerJournal {
   }
 
   /** A write upon an entry includes it, and so replaces it. */
-  async #overEntry<T>(ref: Ref, revision: string, write: (at: string, upon: string) => Promise<T>): Promise<T> {
+  async #overEntry<T>(
+    ref: Ref,
+    revision: string,
+    write: (at: string, upon: string) => Promise<T>,
+    isUpdate: boolean,
+  ): Promise<T> {
     for (let attempt = 1; ; attempt++) {
       await this.#pending.get(ref)?.writing
       const pending = this.#pending.get(ref)
       if (!pending) {
         const at = this.#pending.resolve(ref, revision)
-        return write(at, at)
+        return write(at, this.#journal.mark(at))
       }
       if (pending.entry.revision !== revision) throw changed(ref)
+      if (isUpdate && this.#journal.isCurrent && pending.at !== pending.entry.base) {
+        // The caller does not know the labels or annotations that have changed.
+        await this.#statuses.writeNow(pending)
+        if (this.#pending.has(pending))
+          throw new FleetError('unavailable', `cannot write the status of ${keyOf(ref)} now`)
+        throw changed(ref)
+      }
       try {
         const result = await write(pending.at, beyond(revision))
         this.#pending.drop(pending)
@@ -168,7 +200,7 @@ export class ServerJournal {
       } catch (error) {
         if (!FleetError.is(error, 'conflict') || attempt >= maxAttempts) throw error
         // Whoever has written the server may not have known the entry.
-        const isPending = this.#pending.review(pending, await this.#objects.read(ref))
+        const isPending = this.#pending.review(pending, await this.#objects.read(ref), true)
         if (!isPending && this.#pending.resolve(ref, revision) === revision) throw error
       }
     }

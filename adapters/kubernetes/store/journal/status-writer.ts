@@ -82,6 +82,11 @@ export class StatusWriter {
     return done
   }
 
+  async writeNow(each: PendingEntry): Promise<void> {
+    if (!each.writing) this.#start(each)
+    await each.writing
+  }
+
   stop(): void {
     this.#isStopped = true
     this.#cancelTimer?.()
@@ -128,7 +133,7 @@ export class StatusWriter {
           return
         } catch (error) {
           if (!FleetError.is(error, 'conflict') && !FleetError.is(error, 'not-found')) throw error
-          if (!pending.review(each, await objects.read(entry))) return
+          if (!pending.review(each, await objects.read(entry), true)) return
           if (attempt >= maxAttempts) throw error
         }
       }

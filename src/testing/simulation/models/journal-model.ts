@@ -194,9 +194,10 @@ export class JournalModel {
         return found && journal.overlay(found)
       },
       async list() {
-        await journal.takeOver()
-        const all = await calls.request(() => [...objects.values()])
-        return all.map((found) => journal.overlay(calls.receive(found)))
+        return journal.list(async () => {
+          const all = await calls.request(() => [...objects.values()])
+          return all.map((found) => journal.overlay(calls.receive(found)))
+        })
       },
       create: async (record) => {
         const written = await calls.write(() => {

@@ -45,7 +45,7 @@ export interface JournalParts {
 }
 
 export interface HostJournal {
-  takeOver(): Promise<void>
+  list<T>(read: () => Promise<T>): Promise<T>
   settled(ref: Ref): Promise<void>
   overlay(found: StoredServer): Versioned<Server>
   update(update: {
