@@ -7,8 +7,6 @@ export interface PlantedBug extends Change {
   readonly standsFor: string
   /** Maximum number of seeds to try. Set for bugs that are rarely triggered. Default 60. */
   readonly seeds?: number
-  /** Whether the store has the journal of the Kubernetes store. */
-  readonly journal?: boolean
 }
 
 const allocation: readonly PlantedBug[] = [
@@ -724,58 +722,6 @@ const several: readonly PlantedBug[] = [
   },
 ]
 
-const journaling: readonly PlantedBug[] = [
-  {
-    name: 'a new leader does not read the journal',
-    standsFor: 'a session that was answered just before its host ended gets a second server',
-    file: 'adapters/kubernetes/store/journal/journal.ts',
-    from: 'this.#adopt(found, isMine && (found === undefined || found.owner === this.#owner))',
-    to: '',
-  },
-  {
-    name: 'entries leave the journal before their statuses are written',
-    standsFor: 'a session is lost between two writes that together make it durable',
-    file: 'adapters/kubernetes/store/journal/journal.ts',
-    from: 'await this.#write([...this.#lines(), ...lines])',
-    to: 'await this.#write(lines)',
-  },
-  {
-    name: 'an allocation is answered before the journal is written',
-    standsFor: 'a match is lost when its host crashes',
-    file: 'adapters/kubernetes/store/journal/journal.ts',
-    from: 'await this.#write([...this.#lines(), ...lines])',
-    to: 'this.#write([...this.#lines(), ...lines]).catch(() => {})',
-  },
-  {
-    name: 'the journal is written whatever its revision',
-    standsFor: 'a deposed leader overwrites what the next one has written',
-    file: 'src/testing/simulation/models/journal-model.ts',
-    from: "if (current?.revision !== revision) throw new FleetError('conflict', 'the journal has changed')",
-    to: '',
-  },
-  {
-    name: 'a write upon an entry does not say that it includes it',
-    standsFor: 'an old entry overwrites a newer record when the next leader carries it out',
-    file: 'adapters/kubernetes/store/journal/server-journal.ts',
-    from: 'const result = await write(pending.at, beyond(revision))',
-    to: 'const result = await write(pending.at, pending.entry.direct)',
-  },
-  {
-    name: 'a late write wins over an entry that it did not know',
-    standsFor: 'a write that was given up takes a server from the session that has been answered since',
-    file: 'adapters/kubernetes/store/journal/entry.ts',
-    from: '|| upon === entry.direct',
-    to: '',
-  },
-  {
-    name: 'a read does not show what is in the journal',
-    standsFor: 'a host takes its own session for lost, and gives it a second server',
-    file: 'adapters/kubernetes/store/journal/pending-entries.ts',
-    from: '? { record: this.#withStatus(record, entry.status), revision: entry.revision }',
-    to: '? { record, revision }',
-  },
-].map((bug) => ({ seeds: 300, journal: true, ...bug }))
-
 export const plantedBugs: readonly PlantedBug[] = [
   ...allocation,
   ...scaling,
@@ -790,5 +736,4 @@ export const plantedBugs: readonly PlantedBug[] = [
   ...reservations,
   ...selfAllocation,
   ...several,
-  ...journaling,
 ]

@@ -1,20 +1,13 @@
-/**
- * Stores servers as GameServer objects. An allocation is a single conditional status write, or one of many that are written together into
- * the journal: the hot path of the fleet.
- */
+/** Stores servers as GameServer objects. An allocation is a single conditional status write: the hot path of the fleet. */
 import type { CallOptions } from '../../../src/contracts/call-options.js'
 import type { Logger } from '../../../src/contracts/logger.js'
 import type { Versioned } from '../../../src/contracts/store.js'
-import { FleetError } from '../../../src/contracts/errors.js'
 import { keyOf, type Ref, type Server } from '../../../src/rules/model/resources.js'
 import { fieldsAt, numberAt, textAt } from '../client/fields.js'
 import { keyFor, type KubeObject, type OwnerReference, refOf, revisionOf } from '../client/kube-objects.js'
 import type { BuildCollection } from './build-collection.js'
 import { CustomCollection } from './custom-collection.js'
 import type { CustomObjectsDependencies } from './custom-objects.js'
-import type { StoredServer } from './journal/entry.js'
-import { ServerJournal, type ServerJournalDependencies } from './journal/server-journal.js'
-import type { StatusWrite } from './journal/status-writer.js'
 import { type FleetResources, ownerReferenceTo } from './objects/custom-resources.js'
 import { editedMetadata, type EditedMetadata } from './objects/edited-metadata.js'
 import {
@@ -24,7 +17,6 @@ import {
   readServer,
   serverStatus,
   type TokenKey,
-  withStatus,
 } from './objects/server-object.js'
 import { SpecRepair } from './spec-repair.js'
 
@@ -40,18 +32,10 @@ interface CachedServer {
   /** Labels and annotations that people have edited, which the data of this revision include. */
   readonly edited: EditedMetadata | undefined
   readonly revision: number
-  /** The revision that its status replaced. */
-  readonly upon: string | undefined
 }
-
-export type JournalOptions = Pick<
-  ServerJournalDependencies,
-  'clock' | 'logger' | 'storage' | 'term' | 'key' | 'warn' | 'minGroup'
->
 
 export interface ServerCollectionOptions {
   readonly logger: Logger
-  readonly journal: JournalOptions
   /** Called with a sentence about an edit of a server's metadata that cannot be applied. */
   readonly editRefused: (ref: Ref, message: string) => void
 }
@@ -60,7 +44,6 @@ export class ServerCollection extends CustomCollection<Server> {
   readonly #resources: FleetResources
   readonly #cached = new Map<string, CachedServer>()
   readonly #specs: SpecRepair
-  readonly #journal: ServerJournal
   /** Why servers are still Pending. A write of a record replaces the whole status, so it includes this. */
   readonly #messages = new Map<string, string>()
   /** Edits that are not possible, by key, so that each is reported once. */
@@ -72,36 +55,20 @@ export class ServerCollection extends CustomCollection<Server> {
     resources: FleetResources,
     encryption: TokenKey,
     builds: BuildCollection,
-    { logger, editRefused, journal }: ServerCollectionOptions,
+    { logger, editRefused }: ServerCollectionOptions,
   ) {
     super(deps, {
       resource: resources.servers,
       read: (object) => readServer(object, encryption, resources.servers.group),
       create: (server) =>
         newServerObject(server, resources, encryption, builds.ownerByUid(server.namespace, server.buildUid)),
-      initialStatus: (server, basedOn) =>
-        hasServerStatus(server) ? { ...serverStatus(server), writtenUpon: basedOn } : undefined,
+      initialStatus: (server, basedOn) => (hasServerStatus(server) ? serverStatus(server, basedOn) : undefined),
     })
     this.#resources = resources
     this.#editRefused = editRefused
     this.#specs = new SpecRepair({
       ...{ api: deps.api, objects: this.objects, logger },
       isGenuine: (spec) => encryption.isGenuine(textAt(spec, 'token') ?? '', textAt(spec, 'uid') ?? ''),
-    })
-    this.#journal = new ServerJournal({
-      ...journal,
-      objects: {
-        read: (ref) => this.#readObject(ref),
-        write: (ref, write, options) => this.#writeStatus(ref, write, options),
-        remove: (ref, at, options) => super.delete(ref, at, options),
-      },
-      withStatus,
-      quietMs: () => deps.api.priorityPauseMs,
-      seen: (ref) => {
-        const cached = this.#cached.get(keyOf(ref))
-        if (cached?.owner === undefined) return undefined
-        return { uid: cached.owner.uid, revision: String(cached.revision), upon: cached.upon }
-      },
     })
   }
 
@@ -116,77 +83,22 @@ export class ServerCollection extends CustomCollection<Server> {
 
   /** A server's spec contains only its identity, which never changes, so a single status write is enough. */
   async update(record: Server, revision: string, options?: CallOptions): Promise<string> {
+    const basedOn = this.checkedRevision(revision, record)
     // Only allocations get priority, because players are waiting for them.
     const { session, startedSessions = 0 } = record
     const known = this.#cached.get(keyOf(record))
-    const isAllocation =
+    const priority =
       session !== undefined && (known?.sessionID !== session.id || startedSessions > known.startedSessions)
     if (record.state !== 'Pending') this.#messages.delete(keyOf(record))
     const message = this.#messages.get(keyOf(record))
     // The write succeeds only if the metadata are still those of the revision that it replaces.
-    const applied = this.#journal.statusOf(record) ?? { appliedMetadata: known?.edited }
-    const { appliedMetadata } = applied
+    const appliedMetadata = known?.edited
     const status = {
-      ...serverStatus(record),
+      ...serverStatus(record, basedOn),
       ...(message !== undefined && { message }),
-      ...(appliedMetadata !== undefined && { appliedMetadata }),
+      ...(appliedMetadata && { appliedMetadata }),
     }
-    return this.#journal.update({ record, status, revision, isAllocation }, options)
-  }
-
-  override async get(ref: Ref, options?: CallOptions): Promise<Versioned<Server> | undefined> {
-    await this.#journal.settled(ref)
-    return super.get(ref, options)
-  }
-
-  /** What an earlier leader has written into the journal is read first. */
-  override list(options?: CallOptions): Promise<readonly Versioned<Server>[]> {
-    return this.#journal.list(() => super.list(options))
-  }
-
-  override async create(record: Server, options?: CallOptions): Promise<string> {
-    const { term } = this.#journal
-    const revision = await super.create(record, options)
-    if (this.#journal.term === term) this.#journal.created(record, revision)
-    return revision
-  }
-
-  override delete(ref: Ref, revision: string, options?: CallOptions): Promise<void> {
-    return this.#journal.remove(ref, revision, options)
-  }
-
-  /** Brings the statuses of all servers up to date. Resolves when that is done, or has failed once. */
-  flush(): Promise<void> {
-    return this.#journal.flush()
-  }
-
-  close(): void {
-    this.#journal.close()
-  }
-
-  async #readObject(ref: Ref): Promise<StoredServer | undefined> {
-    try {
-      return this.#stored(await this.objects.get(ref, undefined))
-    } catch (error) {
-      if (FleetError.is(error, 'not-found')) return undefined
-      throw error
-    }
-  }
-
-  #writeStatus(
-    ref: Ref,
-    { status, at, upon, urgency }: StatusWrite,
-    options: CallOptions | undefined,
-  ): Promise<string> {
-    const revision = this.checkedRevision(at, ref)
-    const next = { ...status, writtenUpon: upon }
-    // Nobody waits for it, so the watch must report it, with what has been edited in the metadata meanwhile.
-    if (urgency === 'background') return this.#writeUnseen(ref, revision, next)
-    return this.putStatus(ref, revision, next, { ...options, priority: urgency === 'players wait' })
-  }
-
-  async #writeUnseen(ref: Ref, revision: string, status: object): Promise<string> {
-    return revisionOf(await this.objects.putStatus(ref, revision, status, { group: journalGroup }))
+    return this.putStatus(record, basedOn, status, { ...options, priority })
   }
 
   /** Sets why a server is still Pending. Returns false if its status says so already. */
@@ -220,14 +132,7 @@ export class ServerCollection extends CustomCollection<Server> {
   }
 
   override versioned(object: KubeObject): Versioned<Server> | undefined {
-    const stored = this.#stored(object)
-    return stored && this.#journal.overlay(stored)
-  }
-
-  /** What the object says, without the journal. */
-  #stored(object: KubeObject): StoredServer | undefined {
-    const found = super.versioned(this.#specs.withOriginalSpec(object))
-    return found && { ...found, uid: object.metadata.uid ?? '', upon: uponIn(object) }
+    return super.versioned(this.#specs.withOriginalSpec(object))
   }
 
   override isUnseen(object: KubeObject): boolean {
@@ -237,7 +142,6 @@ export class ServerCollection extends CustomCollection<Server> {
 
   override forgetAll(): void {
     this.#cached.clear()
-    this.#journal.forgetAll()
     this.#specs.forgetAll()
   }
 
@@ -246,7 +150,6 @@ export class ServerCollection extends CustomCollection<Server> {
     // A new server with that name already exists.
     if (cached && last && cached.revision > Number(revisionOf(last))) return
     this.#cached.delete(keyOf(ref))
-    this.#journal.forget(ref)
     this.#messages.delete(keyOf(ref))
     this.#refused.delete(keyOf(ref))
     this.#specs.forget(keyOf(ref))
@@ -265,8 +168,7 @@ export class ServerCollection extends CustomCollection<Server> {
     const edited = editedMetadata(object, this.#resources.servers.group)
     const sessionID = textAt(status, 'sessionID')
     const startedSessions = numberAt(status, 'startedSessions') ?? 0
-    const sessions = { sessionID, startedSessions }
-    this.#cached.set(key, { uid, owner, ...sessions, message, edited, revision, upon: uponIn(object) })
+    this.#cached.set(key, { uid, owner, sessionID, startedSessions, message, edited, revision })
     if (edited) this.#reportRefused(object)
   }
 
@@ -278,13 +180,6 @@ export class ServerCollection extends CustomCollection<Server> {
     this.#refused.set(key, message)
     this.#editRefused(refOf(object), message)
   }
-}
-
-/** Writes that bring statuses up to date. They can use only a part of the connections. */
-const journalGroup = 'journal'
-
-function uponIn(object: KubeObject): string | undefined {
-  return textAt(fieldsAt(object, 'status'), 'writtenUpon')
 }
 
 /** A new object has no status yet. */

@@ -11,7 +11,7 @@ import type { World } from '../world/world.js'
 /** The watched collections of the store. */
 interface WatchedStore {
   readonly builds: ReadonlyMap<string, Versioned<Build>>
-  readonly objects: ReadonlyMap<string, Versioned<Server>>
+  readonly servers: ReadonlyMap<string, Versioned<Server>>
   readonly unavailable: boolean
 }
 
@@ -118,7 +118,7 @@ export class StoreWatches {
     const { world, store } = this
     if (store.unavailable || this.#isInterrupted(watch)) return void world.after(retryMs, () => this.#list(watch))
     const builds = [...store.builds.values()]
-    const servers = [...store.objects.values()]
+    const servers = [...store.servers.values()]
     watch.listing = false
     watch.listedAt = world.elapsedMs + world.between(0, 200)
     const deliverList = <T extends Ref>(to: CollectionListener<T>, all: readonly Versioned<T>[]) =>
@@ -131,7 +131,7 @@ export class StoreWatches {
   #deliveryOf({ host, listener }: Watch, kind: Kind, ref: Ref): Delivery {
     const isNews = ({ revision }: Versioned<Ref>) => this.seen(host, kind, ref, revision)
     if (kind === 'builds') return deliveryOf(listener.builds, this.store.builds, ref, isNews)
-    return deliveryOf(listener.servers, this.store.objects, ref, isNews)
+    return deliveryOf(listener.servers, this.store.servers, ref, isNews)
   }
 
   #send(watch: Watch, key: string, delivery: Delivery): void {

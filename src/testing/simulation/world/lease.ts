@@ -77,7 +77,6 @@ export class Lease {
     this.onElected()
     host.run(() => {
       host.leads = true
-      host.terms++
       this.#electors.get(host)?.elected()
     })
   }

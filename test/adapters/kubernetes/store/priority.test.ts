@@ -2,7 +2,6 @@
 import { expect, it } from 'vitest'
 import { fleetResources } from '../../../../adapters/kubernetes/store/objects/custom-resources.js'
 import { ServerCollection } from '../../../../adapters/kubernetes/store/server-collection.js'
-import { systemClock } from '../../../../src/contracts/clock.js'
 import { silentLogger } from '../../../../src/contracts/logger.js'
 import { minimalServer } from '../../../../src/testing/records.js'
 
@@ -26,14 +25,7 @@ it('an allocation has priority, also of a further session, and a later write of 
     fleetResources(),
     encryption,
     { ownerByUid: () => undefined },
-    {
-      logger: silentLogger,
-      editRefused: () => {},
-      journal: {
-        ...{ clock: systemClock, logger: silentLogger, term: () => undefined, key: () => undefined, warn: () => {} },
-        storage: { read: async () => undefined, write: async () => '1' },
-      },
-    },
+    { logger: silentLogger, editRefused: () => {} },
   )
   const idle = { ...minimalServer({ namespace: 'games', name: 'arena-1' }), state: 'StandingBy' as const }
   const active = { ...idle, state: 'Active' as const, session: { id: 'match', initialPlayers: [] } }
