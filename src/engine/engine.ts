@@ -145,8 +145,10 @@ export class Engine {
     const entry = this.inventory.serverBySession(sessionID)
     if (entry?.uncertain) await this.#parts.writer.resolveUncertain(entry).catch(ignoreLostServer)
     else if (entry?.intent) await entry.saving?.catch(() => undefined)
-    // Further sessions are in the record before they are durable.
-    else if (entry?.record.moreSessions) await this.#parts.writer.save(entry).catch(ignoreLostServer)
+    // Further sessions are in the record before they are durable, also one whose server has lost all others meanwhile.
+    else if (entry && entry.record !== entry.stored && sessionByKey(entry.record, sessionKey(sessionID))?.number) {
+      await this.#parts.writer.save(entry).catch(ignoreLostServer)
+    }
     return this.inventory.serverBySession(sessionID)
   }
 

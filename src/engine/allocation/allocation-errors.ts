@@ -111,12 +111,6 @@ export function gameUnheardError(sessionID: string): FleetError {
   )
 }
 
-/** For a session that was added to a server while the server began to terminate. */
-export function endedMeanwhileError({ record }: ServerEntry, sessionID: string): FleetError {
-  const message = `server ${record.name} of session ${sessionID} is ending; retry with the same sessionID when it is gone`
-  return new FleetError('none-standing-by', message)
-}
-
 /** `waitedMs` is how long the caller waited for the game to report Active. */
 export function notConfirmedError({ record }: ServerEntry, sessionID: string, waitedMs: number): FleetError {
   const after = afterWaiting(waitedMs)

@@ -63,8 +63,7 @@ export class AllocationOutcomes {
 export function isUndecided(entry: ServerEntry, key: string): boolean {
   const { record, recordDeleted, sessionEnd, sessionEnds, stored, uncertain } = entry
   if (uncertain || (sessionEnd !== undefined && record.state === 'Active')) return true
-  const { moreSessions } = record
-  if ((!moreSessions && !sessionEnds) || recordDeleted) return false
+  if ((record === stored && !sessionEnds) || recordDeleted) return false
   const session = sessionByKey(record, key)
   if (session && sessionEnds?.some((ended) => endsOne(record, session, ended))) return true
   // Allocations of further sessions are in the record before they are durable.

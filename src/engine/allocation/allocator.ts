@@ -64,8 +64,8 @@ export class Allocator {
     this.#deps = deps
     this.#further = new FurtherSessions(ctx, deps.writer)
     this.#selector = new Selector(ctx, { callers: (build) => deps.waitQueue.demand(build), further: this.#further })
-    const { retryGrace } = deps
-    this.#places = new Places(ctx, { further: this.#further, retryGrace, selector: this.#selector })
+    const { retryGrace, waitQueue } = deps
+    this.#places = new Places(ctx, { further: this.#further, retryGrace, selector: this.#selector, waitQueue })
     this.#outcomes = new AllocationOutcomes(ctx, deps)
   }
 
@@ -106,7 +106,7 @@ export class Allocator {
     const isSame = targetOf(first.request) === targetOf(request)
     const since = clock.elapsed()
     const leftMs = () => Math.max(0, options.waitMs - (clock.elapsed() - since))
-    const hasServer = () => inventory.serverBySession(request.sessionID) !== undefined
+    const hasServer = () => first.isFurther || inventory.serverBySession(request.sessionID) !== undefined
     try {
       const allocation = await resultWithin(clock, first, hasServer, options)
       if (allocation) return isSame ? allocation : this.#answerJoined(allocation, request)
@@ -269,6 +269,7 @@ export class Allocator {
     const { waitQueue } = this.#deps
     const { selection } = call
     const { waitMs, signal } = options
+    call.isFurther = false
     for (const timeOut of call.timedOutJoins?.splice(0) ?? []) timeOut()
     const waitedMs = this.#ctx.clock.elapsed() - since
     const leftMs = waitMs - waitedMs

@@ -20,12 +20,14 @@ export class BatchGate {
   readonly #waiting = new Map<string, Member>()
   readonly #settled = new Set<string>()
   readonly #size: number
+  /** Keys of the sessions. */
+  readonly sessions: readonly string[]
   #isOpen = false
   #failure: { readonly error: unknown } | undefined
 
-  /** `size`: number of sessions. */
-  constructor(size: number) {
-    this.#size = size
+  constructor(sessions: readonly string[]) {
+    this.#size = sessions.length
+    this.sessions = sessions
   }
 
   /** True once each session has had a server at the same time, so that the writes have begun. */

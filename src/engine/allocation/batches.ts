@@ -2,6 +2,7 @@
 import { FleetError, messageOf } from '../../contracts/errors.js'
 import type { Allocation } from '../../contracts/sessions.js'
 import type { AllocationRequest } from '../../rules/model/resources.js'
+import { sessionByKey } from '../../rules/lifecycle/several-sessions.js'
 import { sessionKey } from '../../rules/model/session-ids.js'
 import type { EngineContext } from '../context.js'
 import type { BuildEntry } from '../state/entries.js'
@@ -86,7 +87,7 @@ export class Batches {
   async #allocateAll(requests: readonly AllocationRequest[], options: BatchOptions): Promise<readonly Outcome[]> {
     const { waitMs, signal } = options
     const known = new Set(requests.filter((request) => this.#hasServer(request)).map(({ sessionID }) => sessionID))
-    const gate = new BatchGate(requests.length)
+    const gate = new BatchGate(requests.map(({ sessionID }) => sessionKey(sessionID)))
     const outcomes = await Promise.allSettled(
       requests.map(async (request) => {
         try {
@@ -116,6 +117,11 @@ export class Batches {
   /** Throws if the server is ending: the batch would be answered with a server that is gone soon. */
   #hasServer({ sessionID }: AllocationRequest): boolean {
     const record = this.#ctx.inventory.serverBySession(sessionID)?.record
+    const session = record && sessionByKey(record, sessionKey(sessionID))
+    if (session?.ending) {
+      const message = `session ${sessionID} of server ${record?.name} is being ended; retry when it is over`
+      throw new FleetError('none-standing-by', message)
+    }
     if (record?.session && record.state === 'Terminating') {
       const message = `session ${sessionID} has server ${record.name}, which is ending; retry when it is gone`
       throw new FleetError('none-standing-by', message)

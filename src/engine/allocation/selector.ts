@@ -112,13 +112,14 @@ export class Selector {
   }
 
   /** True if a server that has become ready, or has got room, fits. */
-  accepts(selection: Selection, { build, record }: ServerEntry): boolean {
+  accepts(selection: Selection, { build, intent, record }: ServerEntry): boolean {
     if (build.draining) return false
     const { selectors, change } = selection
     const named = this.#ctx.inventory.nameable(build)
     return selectors.some(
       (selector) =>
-        selectsState(selector, record) &&
+        // What a server that is being allocated has for others is room beside its first session.
+        selectsState(selector, intent ? { state: 'Active' } : record) &&
         acceptsBuild(selection, selector, named) &&
         fits(record.data, selector, change),
     )

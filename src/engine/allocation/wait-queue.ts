@@ -1,7 +1,4 @@
-/**
- * Queues callers that wait for a server: one first-in, first-out queue per build. Waiting callers count as demand; a caller
- * whose wait times out continues to count during the retry grace.
- */
+/** Queues callers that wait for a server, first in, first out for each build. They count as demand, also during the retry grace after a timeout. */
 import type { Clock } from '../../contracts/clock.js'
 import { FleetError } from '../../contracts/errors.js'
 import type { BuildSpec } from '../../rules/model/resources.js'
@@ -157,8 +154,7 @@ export class WaitQueue {
 
   /** Gives a ready server to the caller who has waited longest of those it fits. */
   serve(entry: ServerEntry): void {
-    const { build } = entry
-    const waiters = this.#queues.get(build)?.waiters
+    const waiters = this.#queues.get(entry.build)?.waiters
     if (this.#selective.size === 0) return waiters?.first?.resolve(entry)
     const next = this.#selectiveCallerOf(entry)
     for (const waiter of waiters ?? []) {
@@ -184,9 +180,8 @@ export class WaitQueue {
   }
 
   /**
-   * Call when a build has come, or what decides about its new servers has changed: its spec, or whether it is draining, Unhealthy,
-   * Invalid, backing off or late. A caller who selects servers may be demand for another build now, or a server may have become
-   * available to it. `specs`: those of the build, now and before.
+   * Call when a build has come, or what decides about its new servers has changed, such as its spec, a drain or a back-off. A caller who
+   * selects servers may be demand for another build now, or get a server. `specs`: those of the build, now and before.
    */
   reconsider(...specs: readonly BuildSpec[]): void {
     if (this.#selective.size === 0) return
@@ -196,9 +191,8 @@ export class WaitQueue {
   /** Call when a server of the build is ending: a caller whose builds were all full may be demand for this one now. */
   roomFreed(build: BuildEntry): void {
     if (this.#full === 0) return
-    const { spec } = build.record
-    if (inUse(build) + serversForCallers(build, this.demand(build)) >= spec.max) return
-    for (const waiter of this.#selective.naming(spec)) {
+    if (inUse(build) + serversForCallers(build, this.demand(build)) >= build.record.spec.max) return
+    for (const waiter of this.#selective.naming(build.record.spec)) {
       if (waiter.home.isFull) this.#reconsider(waiter)
       if (!waiter.home.isFull && waiter.home.build === build) return
     }
@@ -209,6 +203,12 @@ export class WaitQueue {
     const waiter = this.#bySession.get(session)
     waiter?.resolve(entry)
     return waiter !== undefined
+  }
+
+  /** Gives room on a server that an atomic batch holds to another session of the batch, if it waits for a server of that build. */
+  serveMate(session: string, entry: ServerEntry): void {
+    const waiter = this.#bySession.get(session)
+    if (waiter && !waiter.selective && waiter.home.build === entry.build) waiter.resolve(entry)
   }
 
   /** Ends the wait for a session to which another host has allocated a server. */

@@ -57,6 +57,7 @@ export class Heartbeats {
     if (entry.record.state !== 'Terminating') {
       const isNewlyHeard = this.#recordArrival(entry)
       const isCurrent = heartbeat.several !== undefined || !isOutdated(entry.record, heartbeat.endedSession)
+      this.#sessions.arrived(entry, heartbeat.several)
       if (isCurrent) this.#apply(entry, heartbeat)
       // After that, because the game may have become ready, and with room for several sessions.
       this.#sessions.heard(entry, heartbeat.several)

@@ -51,7 +51,7 @@ export class Timeouts {
       if (build.slots) for (const entry of build.buckets.active) inventory.slotsChanged(entry)
       for (const entry of build.awaitingHeartbeat) entry.silentSince = now
       for (const entry of build.awaitingFirstHeartbeat) entry.silentSince = now
-      for (const entry of [...startingServers(build), ...lateServers(build)]) {
+      for (const entry of [...startingServers(build), ...lateServers(build), ...build.buckets.setAside]) {
         entry.agentWasAway = true
         if (entry.record.state === 'Initializing') entry.runningSince = now
       }
@@ -69,6 +69,7 @@ export class Timeouts {
     if (limits.initializingMs !== undefined) {
       this.#checkInitializing(startingServers(build), limits.initializingMs)
       this.#checkInitializing(lateServers(build), limits.initializingMs)
+      this.#checkInitializing(build.buckets.setAside, limits.initializingMs)
     }
     this.#lateStarts.check(build)
     this.#longSessions.check(build, limits.sessionMs)

@@ -6,6 +6,7 @@ import { isIdle, transition } from '../../rules/lifecycle/lifecycle.js'
 import { withInitialHolds } from '../../rules/lifecycle/seats.js'
 import { mergedData } from '../../rules/lifecycle/server-data.js'
 import { hasLaterEnd } from '../../rules/lifecycle/session-end.js'
+import { withoutUnstored } from '../../rules/lifecycle/several-sessions.js'
 import type { Server, Session } from '../../rules/model/resources.js'
 import { withChange } from '../../rules/planning/selection.js'
 import { repairedData } from '../../rules/validation/server-data.js'
@@ -237,7 +238,8 @@ export class ServerWriter {
     entry.recordDeleted = true
     forgetEnds(entry)
     const event = { type: 'end' as const, reason: 'Deleted' as const, message: error.message }
-    this.#inventory.update(entry, transition(entry.record, event, this.#clock.now()))
+    const ended = transition(entry.record, event, this.#clock.now())
+    this.#inventory.update(entry, withoutUnstored(ended, entry.stored))
     this.#inventory.release(entry)
     return error
   }

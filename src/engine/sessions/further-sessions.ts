@@ -14,7 +14,7 @@ import { LostServer, type ServerWriter } from '../persistence/server-writer.js'
 import type { BuildEntry, ServerEntry } from '../state/entries.js'
 import type { Fullest } from '../state/slot-index.js'
 import type { HeldServer } from '../allocation/batch-gate.js'
-import { endedMeanwhileError, outcomeUnknownError } from '../allocation/allocation-errors.js'
+import { outcomeUnknownError } from '../allocation/allocation-errors.js'
 
 export class FurtherSessions {
   readonly #ctx: EngineContext
@@ -32,9 +32,12 @@ export class FurtherSessions {
     change?: Selection['change'],
   ): ServerEntry | undefined {
     let best: Fullest | undefined
-    const accepts = (data: ServerData) => !selector || fits(data, selector, change)
+    const { annotations, ...others } = change ?? {}
+    const shared = change && others
+    const accepts = (data: ServerData) => !selector || fits(data, selector, shared)
+    const takes = selector && annotations && ((data?: ServerData) => fits(data, selector, change))
     for (const { draining, slots } of builds) {
-      const found = draining ? undefined : slots?.fullest(accepts)
+      const found = draining ? undefined : slots?.fullest(accepts, takes)
       if (!found || (best && !isBetter(found, best))) continue
       best = found
     }
@@ -86,7 +89,12 @@ export class FurtherSessions {
     const deposedError = this.#ctx.deposedError()
     if (deposedError) throw deposedError
     if (entry.record.state === 'Terminating' && sessionByKey(entry.record, sessionKey(session.id))) {
-      throw endedMeanwhileError(entry, session.id)
+      // Its game has not been told of it, so it may have another server as soon as this is durable.
+      this.#ctx.inventory.update(entry, withoutAdded(entry.record, sessionKey(session.id)))
+      await this.#writer.save(entry).catch((error: unknown) => {
+        if (!(error instanceof LostServer)) throw outcomeUnknownError(error)
+      })
+      return false
     }
     return this.#isStored(entry, session)
   }

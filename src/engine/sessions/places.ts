@@ -9,11 +9,13 @@ import type { CallInProgress } from '../allocation/call-in-progress.js'
 import type { FurtherSessions } from './further-sessions.js'
 import type { RetryGrace } from '../allocation/retry-grace.js'
 import type { Selector } from '../allocation/selector.js'
+import type { WaitQueue } from '../allocation/wait-queue.js'
 
 export interface PlacesDependencies {
   readonly further: FurtherSessions
   readonly retryGrace: Pick<RetryGrace, 'remove'>
   readonly selector: Pick<Selector, 'accepts'>
+  readonly waitQueue: Pick<WaitQueue, 'serveMate'>
 }
 
 export class Places {
@@ -45,6 +47,10 @@ export class Places {
     } else if (gate) {
       this.#ctx.inventory.hold(entry)
       this.#heldBy.set(gate, (this.#heldBy.get(gate) ?? new Set()).add(entry))
+      for (const key of gate.sessions) {
+        if (!entry.build.slots?.hasRoomBeside(entry)) break
+        this.#deps.waitQueue.serveMate(key, entry)
+      }
     } else {
       this.#reserve(entry, session, call.selection)
     }

@@ -24,15 +24,18 @@ export class ReportedSessions {
     this.#deps = deps
   }
 
+  /** Call with each heartbeat before its state counts, because the server may be given to several callers once it is ready. */
+  arrived(entry: ServerEntry, several: SeveralSessions | undefined): void {
+    if (entry.takesSeveral === (several !== undefined)) return
+    entry.takesSeveral = several !== undefined
+    this.#ctx.inventory.slotsChanged(entry)
+  }
+
   /** Call with each heartbeat. `several` is undefined for a game that takes one session. */
   heard(entry: ServerEntry, several: SeveralSessions | undefined): void {
     const { build, record } = entry
     if (record.state === 'StandingBy' && isCurrent(entry) && build.slots?.heard(several !== undefined))
       this.#ctx.enqueue(build)
-    if (entry.takesSeveral !== (several !== undefined)) {
-      entry.takesSeveral = several !== undefined
-      this.#ctx.inventory.slotsChanged(entry)
-    }
     if (!several) return
     this.#confirm(entry, several.running)
     // The game had its sessions, even if this host has not heard that.
@@ -51,7 +54,9 @@ export class ReportedSessions {
     for (const session of sessionsOf(record)) {
       const number = numberOf(record, session)
       if (entry.confirmed?.has(number) || !reported.some((one) => endsOne(record, session, one))) continue
-      entry.confirmed = new Set(entry.confirmed).add(number)
+      // Without those that have ended, because the server may have a session at all times.
+      const known = sessionsOf(record).map((one) => numberOf(record, one))
+      entry.confirmed = new Set(known.filter((one) => entry.confirmed?.has(one))).add(number)
       this.#deps.confirmed(entry)
     }
   }

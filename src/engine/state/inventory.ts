@@ -145,10 +145,10 @@ export class Inventory {
     this.#servers.set(keyOf(record), entry)
     this.#serversByHostId.set(entry.hostId, entry)
     this.#sessions.addAll(record, entry)
-    const bucket = bucketOf(entry)
-    entry.bucket = bucket
-    build.buckets[bucket].add(entry)
+    entry.bucket = bucketOf(entry)
+    build.buckets[entry.bucket].add(entry)
     build.groups?.place(entry)
+    build.slots?.place(entry)
     this.#machineLoads?.update(entry)
     return entry
   }

@@ -28,6 +28,9 @@ export class SlotIndex {
   readonly #groups = new Map<string, Group>()
   readonly #places = new Map<ServerEntry, Place>()
   #free = 0
+  /** The room of servers that are not heard yet, for example after a restart of the host: nobody gets it, and no server is started for it. */
+  readonly #awaiting = new Map<ServerEntry, number>()
+  #awaited = 0
   /** Whether the game that stood by last takes several sessions. */
   #takesSeveral: boolean
 
@@ -44,7 +47,7 @@ export class SlotIndex {
 
   /** How many further sessions the servers with room take in all. */
   get free(): number {
-    return this.#free
+    return this.#free + (this.#takesSeveral ? this.#awaited : 0)
   }
 
   /** The servers with room. */
@@ -71,11 +74,12 @@ export class SlotIndex {
 
   /** Call when a server has changed. Returns true if it takes more sessions than before. */
   place(entry: ServerEntry): boolean {
+    this.#await(entry, this.#roomOnceHeard(entry))
     const before = this.#places.get(entry)
     const room = this.#roomOn(entry)
     const key = room > 0 ? `${isCurrent(entry)} ${dataKeyOf(entry.record.data)}` : ''
     if ((before?.room ?? 0) === room && (!before || before.key === key)) return false
-    if (before) this.remove(entry)
+    if (before) this.#unplace(entry)
     if (room === 0) return false
     const group = this.#groups.get(key) ?? newGroup(key, entry)
     this.#groups.set(key, group)
@@ -87,6 +91,24 @@ export class SlotIndex {
   }
 
   remove(entry: ServerEntry): void {
+    this.#await(entry, 0)
+    this.#unplace(entry)
+  }
+
+  #await(entry: ServerEntry, room: number): void {
+    this.#awaited += room - (this.#awaiting.get(entry) ?? 0)
+    if (room > 0) this.#awaiting.set(entry, room)
+    else this.#awaiting.delete(entry)
+  }
+
+  #roomOnceHeard(entry: ServerEntry): number {
+    const { isLeaving, record } = entry
+    if (record.state !== 'Active' || record.health === 'Unhealthy' || isLeaving || isHeard(entry)) return 0
+    const taken = sessionsOf(record).length
+    return taken === 0 ? 0 : Math.max(0, this.#most - taken)
+  }
+
+  #unplace(entry: ServerEntry): void {
     const place = this.#places.get(entry)
     if (!place) return
     const { group, room } = place
@@ -98,14 +120,17 @@ export class SlotIndex {
   }
 
   /** The server with the least room, of those that run the current template if there are any. */
-  fullest(fits: (data: ServerData) => boolean): Fullest | undefined {
+  fullest(
+    fits: (data: ServerData) => boolean,
+    takes: ((data: ServerData | undefined) => boolean) | undefined,
+  ): Fullest | undefined {
     let best: Fullest | undefined
     for (const { byRoom, data, isCurrent } of this.#groups.values()) {
       if (best?.isCurrent && !isCurrent) continue
-      const room = Math.min(...byRoom.keys())
-      const isBetter = !best || (isCurrent && !best.isCurrent) || room < best.room
-      const [entry] = (isBetter && byRoom.get(room)) || []
-      if (entry && fits(data)) best = { entry, room, isCurrent }
+      const isBetter = (room: number) => !best || (isCurrent && !best.isCurrent) || room < best.room
+      if (!isBetter(Math.min(...byRoom.keys())) || !fits(data)) continue
+      const found = fullestOf(byRoom, takes)
+      if (found && isBetter(found.room)) best = { ...found, isCurrent }
     }
     return best
   }
@@ -128,4 +153,15 @@ export interface Fullest {
 
 function newGroup(key: string, entry: ServerEntry): Group {
   return { key, isCurrent: isCurrent(entry), data: entry.record.data ?? noData, byRoom: new Map() }
+}
+
+/** The servers of a group may differ in their annotations. */
+function fullestOf(
+  byRoom: Group['byRoom'],
+  takes: ((data: ServerData | undefined) => boolean) | undefined,
+): Pick<Fullest, 'entry' | 'room'> | undefined {
+  for (const room of [...byRoom.keys()].sort((a, b) => a - b)) {
+    for (const entry of byRoom.get(room) ?? []) if (!takes || takes(entry.record.data)) return { entry, room }
+  }
+  return undefined
 }

@@ -73,6 +73,13 @@ export function withoutAdded(server: Server, key: string): Server {
   return next
 }
 
+/** The server without further sessions that the store does not have. */
+export function withoutUnstored(server: Server, stored: Server | undefined): Server {
+  const keys = (server.moreSessions ?? []).map(({ id }) => sessionKey(id))
+  const unstored = keys.filter((key) => !stored || !sessionByKey(stored, key))
+  return unstored.reduce(withoutAdded, server)
+}
+
 /** The server whose game is asked to end the session with this number. */
 export function withEndingSession(server: Server, number: number): Server {
   const asked = sessionsOf(server).find((session) => numberOf(server, session) === number)

@@ -17,7 +17,7 @@ function server(log: string[], name: string) {
 describe('a gate', () => {
   it('reserves the servers only when each session has one, or had one before', async () => {
     const log: string[] = []
-    const gate = new BatchGate(3)
+    const gate = new BatchGate(['a', 'b', 'c'])
     const first = gate.hold('a', server(log, '1').held)
     gate.settle('b')
     expect([log, gate.isOpen]).toEqual([[], false])
@@ -28,7 +28,7 @@ describe('a gate', () => {
 
   it('has a session look for another server if its own has ended meanwhile', async () => {
     const log: string[] = []
-    const gate = new BatchGate(2)
+    const gate = new BatchGate(['a', 'b'])
     const gone = server(log, '1')
     const first = gate.hold('a', gone.held)
     gone.state.isFree = false
@@ -42,7 +42,7 @@ describe('a gate', () => {
 
   it('gives up every server when one session gets none, and each that comes later', async () => {
     const log: string[] = []
-    const gate = new BatchGate(3)
+    const gate = new BatchGate(['a', 'b', 'c'])
     const first = gate.hold('a', server(log, '1').held)
     const error = new Error('none is standing by')
     gate.fail(error)
@@ -54,7 +54,7 @@ describe('a gate', () => {
 
   it('does not fail once it is open', async () => {
     const log: string[] = []
-    const gate = new BatchGate(1)
+    const gate = new BatchGate(['a'])
     await gate.hold('a', server(log, '1').held)
     gate.fail(new Error('late'))
     expect(await gate.hold('a', server(log, '2').held)).toBe(true)
