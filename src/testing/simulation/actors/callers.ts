@@ -62,7 +62,7 @@ async function allocateMany(
         world.violate(`an atomic batch is answered without a server for ${sessionID}: ${error.message}`)
       if (!allocation) continue
       totals.allocations++
-      invariants.sessions.returnedToCaller(sessionID, allocation.IPV4Address)
+      invariants.returnedToCaller(sessionID, allocation.IPV4Address)
     }
     world.note(
       `caller: a batch of ${requests.length} has ${results.filter(({ allocation }) => allocation).length} servers`,
@@ -111,7 +111,7 @@ async function allocate(
   options: CallerOptions,
 ): Promise<boolean> {
   const { world, invariants, totals } = context
-  const { sessions, confirmations, waitingCallers } = invariants
+  const { confirmations, waitingCallers } = invariants
   const host = context.hosts.pickResponsive()
   if (!host?.fleet) return false
   const aborter = world.chance(0.1) ? new AbortController() : undefined
@@ -121,7 +121,7 @@ async function allocate(
     const server = await host.fleet.allocate(request, { ...options, ...(aborter && { signal: aborter.signal }) })
     totals.allocations++
     world.note(`caller: ${request.sessionID} is on ${server.IPV4Address} ${server.Ports}`)
-    sessions.returnedToCaller(request.sessionID, server.IPV4Address)
+    invariants.returnedToCaller(request.sessionID, server.IPV4Address)
     if (options.confirm) confirmations.confirmed(request.sessionID, server.IPV4Address)
     waitingCallers.end(waiting, false)
     return true

@@ -44,5 +44,5 @@ async function take({ world, invariants, totals }: SimulationContext, host: Host
   totals.allocations++
   if (allocation.server.name !== server.name)
     world.violate(`a request that names ${server.name} got ${allocation.server.name}`)
-  invariants.sessions.returnedToCaller(sessionID, allocation.IPV4Address)
+  invariants.returnedToCaller(sessionID, allocation.IPV4Address)
 }

@@ -28,7 +28,7 @@ async function take(
   try {
     await host.fleet.allocateOwnServer(sdk.sessionHostId, { sessionID })
     totals.allocations++
-    if (game.address !== undefined) invariants.sessions.returnedToCaller(sessionID, game.address)
+    if (game.address !== undefined) invariants.returnedToCaller(sessionID, game.address)
   } catch (error) {
     if (!FleetError.is(error) || error.code === 'internal') throw error
   }

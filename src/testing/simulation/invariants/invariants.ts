@@ -4,6 +4,7 @@ import type { FleetEvent } from '../../../contracts/events.js'
 import type { FleetLimits } from '../../../contracts/options.js'
 import type { HeartbeatAnswer } from '../../../rules/game/heartbeat.js'
 import { keyOf, type Ref } from '../../../rules/model/resources.js'
+import { severalBuildName } from '../context.js'
 import type { BackendModel, ModelInstance } from '../models/backend-model.js'
 import type { StoreModel } from '../models/store-model.js'
 import type { TimingAllowances } from '../timing-allowances.js'
@@ -135,6 +136,14 @@ export class Invariants {
     const { lease } = this.deps()
     const isLoaded = this.#snapshot?.host === host && this.#snapshotAt >= lease.electedAt
     if (host === lease.leader && isLoaded && !answer.isElsewhere) this.maintenance.answered(instance, answer)
+  }
+
+  /** Called when a caller gets a server. */
+  returnedToCaller(sessionID: string, address: string): void {
+    const { instances } = this.deps().backend
+    const instance = [...instances.values()].find((one) => one.address === address)
+    const sessions = instance?.spec.build.name === severalBuildName ? this.rooms : this.sessions
+    sessions.returnedToCaller(sessionID, address)
   }
 
   gameReceivedSession(instance: ModelInstance, sessionID: string): void {
