@@ -416,6 +416,17 @@ describe('a server record changed by another writer', () => {
     })
   })
 
+  it('is not reserved by a late write whose time is over', async () => {
+    const { clock, eventsOf, fleet, others } = await scene()
+    await fleet.builds.create(aBuild({ standingBy: 1, max: 1 }))
+    await clock.advance(60_000)
+    const { record, revision } = only(await others.servers.list())
+    await others.servers.update({ ...record, reservedUntil: clock.now() - 10_000 }, revision)
+    await clock.advance(5_000)
+    expect(eventsOf('ReservationLapsed')).toEqual([])
+    expect(only(await others.servers.list()).record.reservedUntil).toBeUndefined()
+  })
+
   it('does not prevent the allocation of the server', async () => {
     const { clock, fleet, others } = await scene()
     await fleet.builds.create(aBuild({ standingBy: 1, max: 1 }))

@@ -5,6 +5,7 @@ import type { Store, Versioned } from '../../contracts/store.js'
 import { isIdle, transition } from '../../rules/lifecycle/lifecycle.js'
 import { withInitialHolds } from '../../rules/lifecycle/seats.js'
 import { mergedData } from '../../rules/lifecycle/server-data.js'
+import { unlapsed } from '../../rules/lifecycle/reservation.js'
 import { hasLaterEnd } from '../../rules/lifecycle/session-end.js'
 import { withoutUnstored } from '../../rules/lifecycle/several-sessions.js'
 import type { Server, Session } from '../../rules/model/resources.js'
@@ -253,7 +254,8 @@ export class ServerWriter {
     const isUnsaved = entry.record.maintenance?.at !== entry.stored?.maintenance?.at
     const { maintenance } = isUnsaved ? entry.record : record
     const isReservation = entry.record.reservedUntil !== entry.stored?.reservedUntil
-    const { reservedUntil: until } = isReservation ? entry.record : record
+    const now = this.#clock.now()
+    const until = isReservation ? entry.record.reservedUntil : unlapsed(record.reservedUntil, now)
     const isEnded = record.state === 'Terminating' && isIdle(entry.record)
     const isSessionEnded = hasLaterEnd(record, entry.record)
     const isLost = isEnded || isSessionEnded || this.#isAllocatedElsewhere(entry, record)
@@ -267,7 +269,6 @@ export class ServerWriter {
       forgetEnds(entry)
       this.#inventory.grant(entry, record)
     }
-    const now = this.#clock.now()
     const announced = transition(entry.record, { type: 'maintenance', maintenance }, now)
     const reserved = transition(announced, { type: 'reservation', until }, now)
     this.#inventory.update(entry, transition(reserved, { type: 'data', data }, now))

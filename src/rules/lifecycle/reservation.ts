@@ -10,3 +10,8 @@ export function withReservation(server: Server, reservedUntil: number | undefine
   next.reservedUntil = reservedUntil
   return next
 }
+
+/** Until when a server is reserved that is stored with this time, both in ms: a late write may store one that is over. */
+export function unlapsed(until: number | undefined, now: number): number | undefined {
+  return until !== undefined && until > now ? until : undefined
+}

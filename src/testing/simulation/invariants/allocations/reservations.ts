@@ -22,6 +22,7 @@ interface Promised {
   /** Elapsed ms. */
   readonly until: number
   readonly skewMs: number
+  readonly electedAt: number
 }
 
 export class Reservations {
@@ -46,7 +47,7 @@ export class Reservations {
     if (isOver || record.state === 'Active' || record.state === 'Terminating') return
     if (record.reservedUntil === undefined)
       this.world.violate(`not durable: ${server.name} was reserved, which is not in the store`)
-    this.#promised.set(server.uid, { ref: server, until, skewMs })
+    this.#promised.set(server.uid, { ref: server, until, skewMs, electedAt: lease.electedAt })
   }
 
   /** From now on, the server may be in use or released. */
@@ -86,7 +87,9 @@ export class Reservations {
     const { elapsedMs, skewMs } = this.world
     for (const [uid, promised] of this.#promised) {
       if (keyOf(promised.ref) !== keyOf(server)) continue
-      if (promised.skewMs === skewMs && elapsedMs < promised.until) {
+      // The wall clock of another leader may differ.
+      const isSameClock = skewMs === 0 || promised.electedAt === this.deps().lease.electedAt
+      if (promised.skewMs === skewMs && isSameClock && elapsedMs < promised.until) {
         const leftMs = promised.until - elapsedMs
         this.world.violate(`${server.name} ${what}, although it is reserved for another ${leftMs} ms`)
       }
