@@ -15,7 +15,7 @@ const allocation: readonly PlantedBug[] = [
     standsFor: 'two callers get the same server',
     file: 'src/engine/allocation/allocator.ts',
     from: 'let entry = this.#reserveReady(build, call, session, options, canWait)',
-    to: 'let entry = build?.buckets.ready.first; await Promise.resolve(); if (entry) inventory.reserve(entry, session)',
+    to: 'let entry = build?.buckets.ready.first; await Promise.resolve(); if (entry) this.#places.take(entry, call, session, undefined)',
   },
   {
     name: 'a second call for a session does not join the first',
