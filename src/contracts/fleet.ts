@@ -146,7 +146,7 @@ export interface Servers {
    * Reserves an idle server for `forMs`, or renews its reservation: until then it is neither allocated to a request that does not name it
    * (`AllocationRequest.server`), nor scaled down, nor replaced by a rolling update, and another is started in its place as far as `max`
    * allows. The reservation lapses by itself, survives restarts, and ends when the server is allocated. Drains, `delete`, crashes and
-   * failed health checks end the server all the same. Resolves when it is durable. Throws `invalid`, `in-use` if the server has a session
+   * failed health checks still end the server. Resolves when it is durable. Throws `invalid`, `in-use` if the server has a session
    * or is being allocated, `draining`, or `not-found`, also for a server that is terminating. After `unavailable`, it may still take effect.
    */
   reserve(ref: RefLike, options: ReserveOptions): Promise<GameServer>

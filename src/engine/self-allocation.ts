@@ -1,6 +1,6 @@
 /**
  * Lets a game take its own server for a session, without a matchmaker. It is an allocation that names its server: the session is durable
- * before the game is answered, and has at most one server, whoever else asks for it.
+ * before the game is answered, and has at most one server, even if a caller requests the same session.
  */
 import { FleetError } from '../contracts/errors.js'
 import type { Heartbeat } from '../rules/game/heartbeat.js'

@@ -22,7 +22,7 @@ const defaultPageSize = 500
 
 /**
  * All pages show the same revision. If the server no longer has it when a later page is read, the list is read again in one piece. A call
- * with a limit of its own gets only its first page. `unexpected` is thrown if a response is no list.
+ * with a limit of its own gets only its first page. Throws `unexpected` if a response is not a list.
  */
 export async function listPages(
   call: ApiCall,

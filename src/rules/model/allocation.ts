@@ -80,7 +80,7 @@ export interface ServerSelector {
   readonly buildLabels?: Readonly<Record<string, string>>
   /**
    * `ready`: a server that is standing by. `active`: a server that runs sessions and has room for another one; of several, the one with the
-   * most sessions is taken, whatever the order. Default: `ready`.
+   * most sessions is taken, and `order` is ignored. Default: `ready`.
    */
   readonly state?: (typeof selectableStates)[number]
   /** Labels that the server must have. */

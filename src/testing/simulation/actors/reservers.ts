@@ -37,7 +37,7 @@ async function take({ world, invariants, totals }: SimulationContext, host: Host
   const sessionID = world.guid()
   world.note(`organiser: takes ${server.name} for ${sessionID}`)
   invariants.selections.named(sessionID)
-  // Whatever comes of it, it may end the reservation.
+  // The call may end the reservation even if it fails.
   invariants.reservations.givenUp(server.uid)
   const allocation = await host.fleet?.allocate({ server, sessionID })
   if (!allocation) return
