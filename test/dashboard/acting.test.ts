@@ -31,6 +31,18 @@ testInBrowser(
   limitMs,
 )
 
+/** Presses Scale and looks at the dialog in the same moment in which it is in the document. */
+const scaleAndLook = `new Promise((resolve) => {
+  new MutationObserver((_, observer) => {
+    const dialog = document.querySelector('dialog')
+    if (dialog === null) return
+    observer.disconnect()
+    resolve({ isOpen: dialog.open, hasFocus: dialog.contains(document.activeElement) })
+  }).observe(document.body, { childList: true, subtree: true })
+  const buttons = [...document.querySelectorAll('button')]
+  buttons.find(({ textContent }) => textContent === 'Scale').click()
+})`
+
 testInBrowser(
   'a build is scaled by dragging, or with the arrow keys',
   async () => {
@@ -38,7 +50,8 @@ testInBrowser(
     await fleet.builds.create(build({ standingBy: 1, max: 4 }))
     await standingBy(fleet, 1)
     const { page } = await open(`${url}/#/builds/default/arena`)
-    await press(page, 'Scale')
+    await shows(page, 'Scale')
+    expect(await page.evaluate(scaleAndLook)).toEqual({ isOpen: true, hasFocus: true })
     const slider = await page.waitForSelector('dialog input[type=range][aria-label="Standing by, from 0 to 4"]')
     await slider?.focus()
     await page.keyboard.press('ArrowUp')

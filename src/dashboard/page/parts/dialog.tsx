@@ -1,6 +1,6 @@
 /** A modal dialog: the browser keeps the focus in it, and Escape closes it. */
 import type { ComponentChildren } from 'preact'
-import { useEffect, useId, useRef } from 'preact/hooks'
+import { useEffect, useId, useLayoutEffect, useRef } from 'preact/hooks'
 
 export interface DialogProps {
   readonly title: string
@@ -10,16 +10,21 @@ export interface DialogProps {
 
 export function Dialog({ title, onClose, children }: DialogProps) {
   const dialog = useRef<HTMLDialogElement>(null)
+  const opener = useRef<Element | null>(null)
   const id = useId()
-  useEffect(() => {
-    const opener = document.activeElement
+  // Before the next paint: what is in the document and not yet shown takes neither the focus nor a key.
+  useLayoutEffect(() => {
+    opener.current = document.activeElement
     dialog.current?.showModal()
-    return () => {
-      // The browser does this only for a dialog that is closed before it is removed.
-      if (opener instanceof HTMLElement && opener.isConnected) opener.focus()
-      else document.querySelector('main')?.focus({ preventScroll: true })
-    }
   }, [])
+  useEffect(
+    () => () => {
+      // The browser does this only for a dialog that is closed before it is removed.
+      if (opener.current instanceof HTMLElement && opener.current.isConnected) opener.current.focus()
+      else document.querySelector('main')?.focus({ preventScroll: true })
+    },
+    [],
+  )
   return (
     <dialog ref={dialog} aria-labelledby={id} onClose={onClose}>
       <header>

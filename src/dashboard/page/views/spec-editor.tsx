@@ -1,6 +1,6 @@
 /** A build's spec, and its editor, which checks while one types and shows the difference before it applies. */
 import { useSignal } from '@preact/signals'
-import { useEffect, useLayoutEffect, useRef } from 'preact/hooks'
+import { useLayoutEffect, useRef } from 'preact/hooks'
 import type { BuildSpec } from '../../../rules/model/resources.js'
 import type { GameServerBuild } from '../../../rules/model/wire.js'
 import { rights } from '../data/access.js'
@@ -70,7 +70,7 @@ interface EditorProps {
 
 function Editor({ build, draft: { text, base }, edit }: EditorProps) {
   const box = useRef<HTMLTextAreaElement>(null)
-  useEffect(() => box.current?.focus(), [])
+  useLayoutEffect(() => box.current?.focus(), [])
   const failure = useSignal('')
   const isRunning = useSignal(false)
   const checked = checkSpec(text, build)
