@@ -70,6 +70,22 @@ describe('a crash', () => {
     },
   )
 
+  it('counts for the limit from the moment it is noticed, so that a slow write of the count starts no further server', async () => {
+    const { scene, fleet } = await standing({ standingBy: 2, max: 8, crashesToMarkUnhealthy: 3 })
+    scene.faults.store = ({ method }) => (method === 'builds.update' ? { kind: 'delay-effect', ms: 20_000 } : undefined)
+    const created: string[] = []
+    fleet.on('ServerCreated', ({ server }) => created.push(server.name))
+    for (let second = 0; second < 10; second++) {
+      for (const server of scene.backend.servers()) server.exit(1)
+      await scene.clock.advance(1_000)
+    }
+    expect(created).toHaveLength(2)
+    scene.faults.store = () => undefined
+    await scene.clock.advance(120_000)
+    expect(await statusOf(fleet)).toMatchObject({ health: 'Unhealthy', crashesCount: 4 })
+    expect(created).toHaveLength(2)
+  })
+
   it('is counted once when the outcome of the write is temporarily unknown', async () => {
     const { scene, fleet } = await standing()
     let calls = 0

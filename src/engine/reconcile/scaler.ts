@@ -5,12 +5,11 @@ import { serverName, suffixLength } from '../../rules/model/names.js'
 import { draftOf, type EndingReason, keyOf, type Server } from '../../rules/model/resources.js'
 import { planRollout } from '../../rules/planning/rollout.js'
 import { besideMisfits, plan } from '../../rules/planning/scaling.js'
-import { buildHealth } from '../../rules/model/status.js'
 import { graceSecondsOf } from '../../rules/validation/template.js'
 import { type EngineContext, serverEvent } from '../context.js'
 import { lateReason } from '../instances/late-starts.js'
 import type { Bucket, BuildEntry } from '../state/entries.js'
-import { inUse, isCurrent, lateServers, scaledSpec, standingByIn } from '../state/queries.js'
+import { inUse, isCurrent, isHealthy, lateServers, scaledSpec, standingByIn } from '../state/queries.js'
 
 export interface ScalerDependencies {
   /** Number of callers that are waiting for a server of the build, or that timed out and are expected to retry. */
@@ -56,7 +55,7 @@ export class Scaler {
     const backoffMs = build.backoff.until - this.#ctx.clock.elapsed()
     // Always validated, so that the conditions are correct even if something else prevents new servers.
     const isValid = this.#deps.validateSpec(build)
-    const mayCreate = backoffMs <= 0 && isValid && buildHealth(build.record) === 'Healthy'
+    const mayCreate = backoffMs <= 0 && isValid && isHealthy(build)
     const draining = build.draining || this.#deps.isDraining()
     this.#updateUnstarted(build)
     const isRollingUpdate = !draining && outdatedIn(build) > 0

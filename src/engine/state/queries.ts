@@ -1,6 +1,6 @@
 /** Read-only queries on inventory entries. */
 import type { Build, BuildSpec } from '../../rules/model/resources.js'
-import type { BuildCounts } from '../../rules/model/status.js'
+import { type BuildCounts, buildHealth } from '../../rules/model/status.js'
 import { isAllocatable } from '../../rules/planning/allocation.js'
 import { clamped } from '../../rules/planning/scaling.js'
 import { serversFor, withSessionsStandingBy } from '../../rules/planning/session-slots.js'
@@ -163,4 +163,20 @@ export function isInStore(entry: ServerEntry): boolean {
 /** True if the outcome of an allocation is unknown. */
 export function isUncertain(entry: ServerEntry): boolean {
   return entry.uncertain
+}
+
+/** A crash counts from the moment it is noticed: while its count is being written, it starts no further server. */
+export function isHealthy(build: BuildEntry): boolean {
+  const { spec } = build.record
+  return (
+    spec.crashesToMarkUnhealthy === undefined || buildHealth({ spec, crashes: noticedCrashes(build) }) === 'Healthy'
+  )
+}
+
+function noticedCrashes({ buckets, record: { crashes, countedCrashes } }: BuildEntry): number {
+  let noticed = crashes
+  for (const { record, crashCounted } of buckets.terminating) {
+    if (record.ending?.crash && !crashCounted && !countedCrashes.includes(record.uid)) noticed++
+  }
+  return noticed
 }
