@@ -9,7 +9,7 @@ import type { GameServer, GameServerBuild } from '../../../rules/model/wire.js'
 import { templateHash } from '../../../rules/planning/template-hash.js'
 import type { StoreModel } from '../models/store-model.js'
 import type { World } from '../world/world.js'
-import { buildNameOf, isDraining, type FleetSnapshot } from './snapshot.js'
+import { buildNameOf, isDraining, isReserved, type FleetSnapshot } from './snapshot.js'
 
 /** How much older than the check a snapshot may be. */
 const toleranceMs = 5_000
@@ -65,7 +65,7 @@ export class CrashedTemplates {
     return since + this.limits.backoffResetMs > this.world.elapsedMs + toleranceMs
   }
 
-  /** True while some idle servers still run another template than the build specifies. */
+  /** True while some idle servers that may be replaced still run another template than the build specifies. */
   #isUpdating(build: GameServerBuild, { host, servers }: FleetSnapshot): boolean {
     const { allocations, servers: records } = this.store()
     const hash = templateHash(build.spec)
@@ -74,7 +74,7 @@ export class CrashedTemplates {
       const { state } = server.status
       if (buildNameOf(server) !== build.metadata.name || (state !== 'StandingBy' && state !== 'Initializing'))
         return false
-      return !allocations.isBusy(host, key) && records.get(key)?.record.templateHash !== hash
+      return !isReserved(server) && !allocations.isBusy(host, key) && records.get(key)?.record.templateHash !== hash
     })
   }
 }

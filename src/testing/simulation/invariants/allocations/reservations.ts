@@ -28,6 +28,8 @@ interface Promised {
 export class Reservations {
   /** By uid. */
   readonly #promised = new Map<string, Promised>()
+  /** How often each server, by uid, was reserved again, released or taken. What an earlier call is answered is out of date then. */
+  readonly #changes = new Map<string, number>()
 
   constructor(
     readonly world: World,
@@ -39,9 +41,11 @@ export class Reservations {
     const { elapsedMs: begun, skewMs } = this.world
     // Until the call is answered, the former time may apply, or the new one.
     this.givenUp(server.uid)
+    const changes = this.#changes.get(server.uid)
     await call()
     const record = store.servers.get(keyOf(server))?.record
     if (host !== lease.leader || lease.electedAt > begun || record?.uid !== server.uid) return
+    if (this.#changes.get(server.uid) !== changes) return
     const until = begun + forMs
     const isOver = this.world.elapsedMs + slackMs >= until || this.world.skewMs !== skewMs
     if (isOver || record.state === 'Active' || record.state === 'Terminating') return
@@ -53,6 +57,7 @@ export class Reservations {
   /** From now on, the server may be in use or released. */
   givenUp(uid: string): void {
     this.#promised.delete(uid)
+    this.#changes.set(uid, (this.#changes.get(uid) ?? 0) + 1)
   }
 
   eventEmitted(host: Host, event: FleetEvent): void {
