@@ -42,6 +42,11 @@ export const settings = {
   HOST: { fallback: '127.0.0.1', meaning: 'Address on which the allocation and management APIs listen.' },
   ALLOCATION_PORT: { type: 'number', fallback: '5000', meaning: 'Port of the allocation API. 0: any free port.' },
   MANAGEMENT_PORT: { type: 'number', fallback: '5001', meaning: 'Port of the management API. 0: any free port.' },
+  ALLOCATION_URL: {
+    meaning:
+      "URL at which callers reach the allocation API if it is not this server's own, for the log line `ready`. The Service's, in `examples/kubernetes`.",
+  },
+  MANAGEMENT_URL: { meaning: 'The same for the management API.' },
   HEALTH_PORT: {
     type: 'number',
     meaning:

@@ -101,7 +101,8 @@ async function run(config: Config, env: Environment, log: ServerLog): Promise<nu
     const agent = agentAddress === undefined ? {} : { agent: `http://${agentAddress}` }
     const games = await gamesOf(config, fleet)
     const health = healthUrl === undefined ? {} : { health: healthUrl }
-    log.always({ allocation: allocationUrl, management: managementUrl, ...health, ...agent, ...games }, 'ready')
+    const { allocationUrl: allocation = allocationUrl, managementUrl: management = managementUrl } = config
+    log.always({ allocation, management, ...health, ...agent, ...games }, 'ready')
     const sample = await sampling
     // With tokens or client certificates, the printed commands would be rejected. In a pod, callers use its Services instead.
     const areUseful = tokens.length === 0 && config.tls === undefined && config.podName === undefined

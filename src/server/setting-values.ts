@@ -47,6 +47,15 @@ export function readRange(name: SettingName, value: string): PortRange {
   return { first, last }
 }
 
+/** Returns it without a slash at the end. */
+export function readUrl(name: SettingName, value: string | undefined): string | undefined {
+  if (value === undefined) return undefined
+  const url = URL.canParse(value) ? new URL(value) : undefined
+  if (!/^https?:$/.test(url?.protocol ?? '') || url?.search !== '' || url.hash !== '' || url.username !== '')
+    throw invalid(name, 'must be a URL like http://gamekeeper-allocation.games:5000', value)
+  return url.href.replace(/\/$/, '')
+}
+
 /** A host name or IP address, without scheme, port or path. */
 export function readHost(name: SettingName, value: string): string {
   if (isIP(value) === 0 && !/^[\w.-]+$/.test(value)) throw invalid(name, 'must be an IP address or a host name', value)

@@ -21,6 +21,7 @@ import {
   readRange,
   readRateLimit,
   readSeconds,
+  readUrl,
   type VariableReader,
 } from './setting-values.js'
 
@@ -40,6 +41,9 @@ export interface Config {
   readonly insecure: boolean
   readonly allocationPort: number
   readonly managementPort: number
+  /** At which callers reach the API, without a slash at the end. Undefined: at this server's own address. */
+  readonly allocationUrl: string | undefined
+  readonly managementUrl: string | undefined
   readonly health: { readonly host: string; readonly port: number } | undefined
   /** `address`: with the port. */
   readonly forwarding: { readonly address: string; readonly port: number } | undefined
@@ -111,6 +115,8 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>, cw
     insecure,
     allocationPort: port('ALLOCATION_PORT'),
     managementPort: port('MANAGEMENT_PORT'),
+    allocationUrl: readUrl('ALLOCATION_URL', variable('ALLOCATION_URL')),
+    managementUrl: readUrl('MANAGEMENT_URL', variable('MANAGEMENT_URL')),
     health: readHealth(host, variable),
     forwarding: readForwarding(text('BACKEND'), port('FORWARDING_PORT'), variable),
     agentPort: port('AGENT_PORT'),

@@ -69,6 +69,18 @@ describe('the bundled server on its first start', () => {
     expect(host.stderr()).toBe('')
   })
 
+  it('prints the URLs at which callers reach its APIs through Services', { timeout: limitMs }, async () => {
+    const { dataDir } = await workplace()
+    const services = {
+      allocation: 'http://gamekeeper-allocation:5000',
+      management: 'http://gamekeeper-management:5001',
+    }
+    const { allocation: ALLOCATION_URL, management: MANAGEMENT_URL } = services
+    const host = await startHost({ DATA_DIR: dataDir, SAMPLE: 'off', ALLOCATION_URL, MANAGEMENT_URL, ...ports })
+    expect(host.log().find(({ message }) => message === 'ready')).toMatchObject(services)
+    await host.exit('SIGTERM')
+  })
+
   it('simulates servers with the memory backend', { timeout: limitMs }, async () => {
     const { dataDir, running } = await workplace()
     const host = await startHost({ DATA_DIR: dataDir, BACKEND: 'memory', ...ports })

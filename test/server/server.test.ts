@@ -67,6 +67,8 @@ describe('the settings of the bundled server', () => {
       HOST: '0.0.0.0',
       ALLOCATION_PORT: '0',
       MANAGEMENT_PORT: '65535',
+      ALLOCATION_URL: 'https://play.example.com/fleet/',
+      MANAGEMENT_URL: 'http://gamekeeper-management.games:5001',
       HEALTH_PORT: '8080',
       HEALTH_HOST: '10.0.0.9',
       FORWARDING_ADDRESS: '10.0.0.4',
@@ -119,6 +121,8 @@ describe('the settings of the bundled server', () => {
       insecure: false,
       allocationPort: 0,
       managementPort: 65_535,
+      allocationUrl: 'https://play.example.com/fleet',
+      managementUrl: 'http://gamekeeper-management.games:5001',
       health: { host: '10.0.0.9', port: 8_080 },
       forwarding: undefined,
       agentPort: 7000,
@@ -153,6 +157,17 @@ describe('the settings of the bundled server', () => {
       allowedOrigins: ['https://console.example', 'http://localhost:3000'],
       logLevel: 'silent',
     })
+  })
+
+  it.each([
+    'gamekeeper-allocation:5000',
+    'ftp://play.example.com',
+    'http://play.example.com/?a=b',
+    'http://me@example.com',
+  ])('refuse %s as the URL of an API', (url) => {
+    expect(() => read({ ALLOCATION_URL: url })).toThrow(
+      `ALLOCATION_URL must be a URL like http://gamekeeper-allocation.games:5000, but is ${JSON.stringify(url)}`,
+    )
   })
 
   it.each(['[fd00::4]:7001', '[fd00::4]', 'agent.games.svc'])('accept %s as the agent address', (address) => {

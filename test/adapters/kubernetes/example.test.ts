@@ -148,6 +148,11 @@ describeOnCluster('examples/kubernetes', () => {
 
       // Any host answers. One leads, and another takes over from it.
       await kubectl('rollout', 'status', '-n', host, 'deployment/gamekeeper', '--timeout=120s')
+      const log = await kubectl('logs', '-n', host, await leader())
+      expect(JSON.parse(log.split('\n').find((line) => line.includes('"ready"')) ?? '{}')).toMatchObject({
+        allocation: `http://gamekeeper-allocation.${host}:5000`,
+        management: `http://gamekeeper-management.${host}:5001`,
+      })
       const stream = new ServiceStream(service, buildID, 3)
       try {
         const served = (count: number) =>
