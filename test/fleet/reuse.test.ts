@@ -113,6 +113,37 @@ describe('a game that has ended its session', () => {
     expect((await again).SessionID).toBe(session(1))
     expect(scene.eventsOf('Allocated')).toHaveLength(2)
   })
+
+  it('is not waited for by the caller of the session that it ended, once another has taken it', async () => {
+    const scene = stage()
+    const fleet = await scene.open()
+    await fleet.builds.create(aBuild({ standingBy: 2, max: 2 }))
+    await scene.clock.advance(10_000)
+    const { server } = await fleet.allocate(ask(1))
+    await fleet.allocate(ask(3))
+    await scene.clock.advance(2_000)
+    const [first, other] = [true, false].map((is) =>
+      only(scene.backend.servers().filter(({ ref }) => (ref.name === server?.name) === is)),
+    )
+    const next = fleet.allocate(ask(2), { waitMs: 30_000 })
+    const slow = (ms: number) => {
+      scene.faults.store = ({ method, ref }) =>
+        method === 'servers.update' && ref?.name === server?.name ? { kind: 'delay-reply', ms } : undefined
+    }
+    slow(500)
+    first?.readyForNext()
+    await scene.clock.advance(100)
+    const again = fleet.allocate(ask(1), { waitMs: 30_000 })
+    slow(3_000)
+    await scene.clock.advance(500)
+    other?.readyForNext()
+    let answered: string | undefined
+    void again.then((allocation) => (answered = allocation.server?.name))
+    await scene.clock.advance(1_000)
+    expect(answered).toBe(other?.ref.name)
+    await scene.clock.advance(3_000)
+    expect((await next).server?.name).toBe(server?.name)
+  })
 })
 
 describe('the end of a session', () => {

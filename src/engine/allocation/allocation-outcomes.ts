@@ -47,8 +47,10 @@ export class AllocationOutcomes {
     throw outcomeUnknownError(error)
   }
 
-  /** Returns when it is known which session the server has. */
+  /** Returns when it may be known which session the server has. */
   async resolve(entry: ServerEntry): Promise<void> {
+    // This write decides. The one after it may be for another session, whose caller alone waits for it.
+    if (entry.saving) return entry.saving.catch(() => undefined)
     try {
       if (entry.uncertain) await this.#deps.writer.resolveUncertain(entry)
       else await this.#deps.writer.save(entry)
