@@ -136,6 +136,12 @@ export class Engine {
     return this.#parts.heartbeat(hostId, heartbeat)
   }
 
+  /** Call if a game has reported players before this engine ran. */
+  playersHaveCome(hostId: string): void {
+    const entry = this.inventory.serverByHostId(hostId)
+    if (entry?.record.state === 'Active') entry.hadPlayers = true
+  }
+
   holdHeartbeat(hostId: string, hold: HeartbeatHold): (() => void) | undefined {
     return this.#parts.heldHeartbeats.hold(hostId, hold)
   }

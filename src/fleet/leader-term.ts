@@ -11,6 +11,7 @@ import { LeadershipGuard } from '../engine/persistence/leadership-guard.js'
 import type { Heartbeat, HeartbeatAnswer, HeartbeatHold } from '../rules/game/heartbeat.js'
 import { afterFailure, noBackoff } from '../rules/lifecycle/backoff.js'
 import { Observers } from '../util/observers.js'
+import { EarlyPlayers } from './early-players.js'
 import { Emitter } from './events/emitter.js'
 import { Obstacle } from './obstacle.js'
 
@@ -32,6 +33,7 @@ export class LeaderTerm {
   readonly #elsewhereAnswer: HeartbeatAnswer
   readonly #resign: () => Promise<void>
   readonly #obstacle: Obstacle
+  readonly #earlyPlayers = new EarlyPlayers()
   #resolveBegun = () => {}
   #rejectBegun: (error: unknown) => void = () => {}
   #heartbeats = 0
@@ -85,7 +87,9 @@ export class LeaderTerm {
 
   heartbeat(sessionHostId: string, heartbeat: Heartbeat): HeartbeatAnswer {
     this.#heartbeats++
-    return this.#engine?.heartbeat(sessionHostId, heartbeat) ?? this.#elsewhereAnswer
+    if (this.#engine) return this.#engine.heartbeat(sessionHostId, heartbeat)
+    this.#earlyPlayers.heard(sessionHostId, heartbeat)
+    return this.#elsewhereAnswer
   }
 
   holdHeartbeat(sessionHostId: string, hold: HeartbeatHold): (() => void) | undefined {
@@ -162,6 +166,7 @@ export class LeaderTerm {
       const guard = new LeadershipGuard(store, backend, observers)
       this.#guard = guard
       this.#engine = await startEngine({ guard, options: resolved, emitter, agentAddress, observers })
+      for (const id of this.#earlyPlayers.take()) this.#engine.playersHaveCome(id)
       this.#resolveBegun()
       emitter.emit({ type: 'LeadershipChanged', at: clock.now(), leads: true, message: 'this host leads the fleet' })
       this.#backoff = noBackoff

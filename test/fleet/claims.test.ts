@@ -1,6 +1,6 @@
 /** `spec.claimSeconds`: a session to which no player comes ends; one in which a player has been does not. */
 import { describe, expect, it } from 'vitest'
-import type { Fleet } from 'gamekeeper'
+import type { Elector, Fleet } from 'gamekeeper'
 import { aBuild, ask, failureOf, playing, type Stage, stage, statusOf, untilReady } from './stage.js'
 
 async function withClaims(s: Stage, claimSeconds = 60): Promise<Fleet> {
@@ -167,6 +167,31 @@ describe('a session in which a player has been', () => {
     await s.clock.advance(10_000)
     s.crash()
     await s.open()
+    await s.clock.advance(3_600_000)
+    expect(endings(s)).toEqual([])
+  })
+
+  it('does not end if the player was there while another host had been elected and was still reading the store', async () => {
+    const s = stage()
+    const fleet = await withClaims(s)
+    await fleet.allocate(ask(1))
+    const game = await playing(s, fleet, 1)
+    s.crash()
+    let elect = () => {}
+    const elector: Elector = {
+      run(listener) {
+        elect = () => listener.elected()
+        listener.lost()
+        return () => Promise.resolve()
+      },
+    }
+    const next = await s.open({ elector, agent: { external: '127.0.0.1:1' } })
+    s.faults.store = ({ method }) => (method.endsWith('list') ? { kind: 'delay-reply', ms: 4_000 } : undefined)
+    elect()
+    await s.clock.advance(1_000)
+    next.heartbeat(game.spec.sdk.sessionHostId, { state: 'Active', players: ['amie'] })
+    await s.clock.advance(20_000)
+    expect(await next.sessions.list()).toHaveLength(1)
     await s.clock.advance(3_600_000)
     expect(endings(s)).toEqual([])
   })
