@@ -86,7 +86,9 @@ export class ReservedSeats {
         this.world.violate(`not durable: the stored record of ${record.name} holds no seat for ${player}`)
       this.#promised.set(player, { uid: record.uid, until, skewMs, electedAt: lease.electedAt })
     }
-    const total = store.builds.get(keyOf(build))?.record.spec.seatsPerSession
+    const current = store.builds.get(keyOf(build))?.record
+    // A build that was deleted and created again may have another number of seats.
+    const total = current?.uid === record.buildUid ? current.spec.seatsPerSession : undefined
     const given = this.#givenOn(record.uid)
     if (total !== undefined && given.length > total)
       this.world.violate(`${record.name} has ${total} seats, but ${given.length} were given: ${given.join(', ')}`)

@@ -84,6 +84,8 @@ export class Sessions {
     }
     if (this.#endedBy.get(instance) === sessionID) return
     const other = this.#bySession.get(sessionID)
+    // What an earlier instance of the same server left behind still sends heartbeats.
+    if (other && other !== instance && other.spec.uid === instance.spec.uid && this.#isRunning(other)) return
     if (other && other !== instance && this.#isRunning(other) && !this.hasNoRecord(other.spec.uid)) {
       this.world.violate(
         `one session, two servers: ${how} ${name} for ${sessionID}, which is on ${other.spec.ref.name}`,
