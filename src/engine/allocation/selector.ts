@@ -15,7 +15,7 @@ import { clamped } from '../../rules/planning/scaling.js'
 import { buildHealth } from '../../rules/model/status.js'
 import type { EngineContext } from '../context.js'
 import { hasCondition } from '../reporting/conditions.js'
-import { bestOf } from '../state/best-server.js'
+import { bestByMachine, firstThatFits } from '../state/best-server.js'
 import { type AllocatableBucket, DataGroups } from '../state/data-groups.js'
 import type { BuildEntry, ServerEntry } from '../state/entries.js'
 import { inUse, serversForCallers, standingByIn, startingIn } from '../state/queries.js'
@@ -174,15 +174,12 @@ export class Selector {
     const machineLoads = isByMachine(order) ? this.#ctx.inventory.machineLoads : undefined
     for (const build of builds) {
       build.groups ??= new DataGroups(build)
-      if (machineLoads) build.groups.indexMachines()
+      if (machineLoads) build.groups.indexMachines(machineLoads)
     }
     const isFit = (data: ServerData | undefined) => fits(data, selector, shared)
     for (const bucket of buckets) {
-      const ranking = { bucket, change, order, machineLoads }
-      // Usually the server that goes first fits. Whether one does takes longer to find out than which goes first, except by machine.
-      const first = machineLoads ? undefined : bestOf(builds, ranking)
-      if (first && isFit(first.data)) return first.entry
-      const best = first || machineLoads ? bestOf(builds, ranking, isFit) : undefined
+      const ranking = { bucket, change, order }
+      const best = machineLoads ? bestByMachine(builds, ranking, isFit) : firstThatFits(builds, ranking, isFit)
       if (best) return best.entry
     }
     return undefined

@@ -1,12 +1,11 @@
 /** Ranks the groups of servers with the same data by the server that goes first in each, in the order of a request. */
 import type { ServerSelector } from '../../rules/model/allocation.js'
 import type { ServerData } from '../../rules/model/server-data.js'
-import { type Candidate, compareCandidates } from '../../rules/planning/order.js'
+import { type Candidate, compareCandidates, isByTime } from '../../rules/planning/order.js'
 import { fits, type Selection } from '../../rules/planning/selection.js'
-import type { AllocatableBucket, GroupedServers } from './data-groups.js'
+import type { AllocatableBucket, DataGroup } from './data-groups.js'
 import type { BuildEntry, ServerEntry } from './entries.js'
 import type { LinkedSet } from './linked-set.js'
-import { type MachineLoads, machineOf } from './machine-loads.js'
 
 /** Annotations can be too large for a change. Such servers are rare, so only a few of those with the same other data are looked at. */
 const maxAnnotationsRead = 32
@@ -15,58 +14,83 @@ export interface Ranking {
   readonly bucket: AllocatableBucket
   readonly change: Selection['change']
   readonly order: Selection['order']
-  readonly machineLoads: MachineLoads | undefined
 }
+
+type IsFit = (data: ServerData | undefined) => boolean
 
 interface Ranked extends Candidate {
   readonly entry: ServerEntry
 }
 
-/** Of the groups that fit, or of all, the server that goes first. */
-export function bestOf(
-  builds: readonly BuildEntry[],
-  { bucket, change, order, machineLoads }: Ranking,
-  isFit?: (data: ServerData | undefined) => boolean,
-): Ranked | undefined {
+/** Of the servers that fit, the one that goes first in an order that does not depend on machines. */
+export function firstThatFits(builds: readonly BuildEntry[], ranking: Ranking, isFit: IsFit): Ranked | undefined {
+  // Usually the server that goes first fits. Whether one does takes longer to find out than which goes first.
+  const first = firstOf(builds, ranking)
+  if (!first || isFit(first.data)) return first
+  return bestOf(builds, ranking, isFit)
+}
+
+/** Of all servers, the one that goes first. */
+function firstOf(builds: readonly BuildEntry[], ranking: Ranking): Ranked | undefined {
+  const { bucket, change, order } = ranking
+  if (!isByTime(order) || change?.annotations) return bestOf(builds, ranking)
+  let first: Ranked | undefined
+  for (const { draining, groups } of builds) {
+    const servers = draining ? undefined : groups?.servers[bucket]
+    const entry = order?.by === 'newest' ? servers?.last : servers?.first
+    const next = entry && { entry, since: sinceOf(entry), machineLoad: 0, data: entry.record.data }
+    if (next && (!first || compareCandidates(order, next, first) < 0)) first = next
+  }
+  return first
+}
+
+/** The same of the servers that fit, or of all. Looks at one of each group. */
+function bestOf(builds: readonly BuildEntry[], { bucket, change, order }: Ranking, isFit?: IsFit): Ranked | undefined {
   let best: Ranked | undefined
   for (const { draining, groups } of builds) {
     if (draining || !groups) continue
     for (const { data, servers } of groups.all) {
-      if (machineLoads && isFit?.(data) === false) continue
-      const entry = firstOf(servers[bucket], change, order, machineLoads)
-      if (!entry) continue
-      const machineLoad = machineLoads?.of(machineOf(entry)) ?? 0
-      const next = { entry, since: entry.standingBySince ?? Number.MAX_VALUE, machineLoad, data }
-      if (best && compareCandidates(order, next, best) >= 0) continue
-      if (machineLoads || isFit?.(data) !== false) best = next
+      const inBucket = servers[bucket]
+      const entry = order?.by === 'newest' ? lastWithRoom(inBucket, change) : firstWithRoom(inBucket, change)
+      const next = entry && { entry, since: sinceOf(entry), machineLoad: 0, data }
+      if (!next || (best && compareCandidates(order, next, best) >= 0)) continue
+      if (isFit?.(data) !== false) best = next
     }
   }
   return best
 }
 
-/** The server of a group that goes first. */
-function firstOf(
-  { all: servers, byMachine }: GroupedServers,
-  change: Selection['change'],
-  order: Selection['order'],
-  machineLoads: MachineLoads | undefined,
-): ServerEntry | undefined {
-  if (!machineLoads) return order?.by === 'newest' ? lastWithRoom(servers, change) : firstWithRoom(servers, change)
-  let best: ServerEntry | undefined
-  let bestLoad = 0
-  for (const [machine, onMachine] of byMachine) {
-    const load = machineLoads.of(machine)
-    if (best && (order?.by === 'packed' ? load < bestLoad : load > bestLoad)) continue
-    const entry = firstWithRoom(onMachine, change)
-    if (!entry || (best && load === bestLoad && !isEarlier(entry, best))) continue
-    best = entry
-    bestLoad = load
+/** Of the servers that fit, the one that goes first by machine. */
+export function bestByMachine(
+  builds: readonly BuildEntry[],
+  { bucket, change, order }: Ranking,
+  isFit: IsFit,
+): Ranked | undefined {
+  let best: Ranked | undefined
+  for (const { draining, groups } of builds) {
+    if (draining || !groups) continue
+    const fitting = new Map<DataGroup, boolean>()
+    const groupFits = (group: DataGroup) => {
+      const known = fitting.get(group) ?? isFit(group.data)
+      fitting.set(group, known)
+      return known
+    }
+    for (const { machine, groups: onMachine } of groups.byMachine[bucket].values()) {
+      const machineLoad = machine.load
+      // Spares most machines a look at their servers.
+      if (best && (order?.by === 'packed' ? machineLoad < best.machineLoad : machineLoad > best.machineLoad)) continue
+      for (const [group, servers] of onMachine) {
+        const entry = firstWithRoom(servers, change)
+        const next = entry && { entry, since: sinceOf(entry), machineLoad, data: group.data }
+        if (next && (!best || compareCandidates(order, next, best) < 0) && groupFits(group)) best = next
+      }
+    }
   }
   return best
 }
 
-function isEarlier(a: ServerEntry, b: ServerEntry): boolean {
-  return (a.standingBySince ?? Number.MAX_VALUE) < (b.standingBySince ?? Number.MAX_VALUE)
+function sinceOf({ standingBySince = Number.MAX_VALUE }: ServerEntry): number {
+  return standingBySince
 }
 
 /** The servers have the same data except for their annotations. */

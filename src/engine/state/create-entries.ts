@@ -59,6 +59,7 @@ export function newServer(build: BuildEntry, record: Server, revision: string | 
     bucketLink: unlinked(),
     heartbeatLink: unlinked(),
     nextHeartbeatLink: unlinked(),
+    timeLink: unlinked(),
     groupLink: unlinked(),
     machineLink: unlinked(),
     intent: undefined,

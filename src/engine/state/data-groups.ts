@@ -6,23 +6,25 @@ import { canonical } from '../../rules/model/canonical.js'
 import { noData, type ServerData } from '../../rules/model/server-data.js'
 import type { Bucket, BuildEntry, ServerEntry } from './entries.js'
 import { type Link, LinkedSet } from './linked-set.js'
-import { machineOf } from './machine-loads.js'
+import { type Machine, type MachineLoads, machineOf } from './machine-loads.js'
 
 const allocatable = ['ready', 'outdatedReady', 'unheard', 'outdatedUnheard'] as const
 export type AllocatableBucket = (typeof allocatable)[number]
 
-/** Those that have been standing by for the longest first. */
-export interface GroupedServers {
-  readonly all: LinkedSet<ServerEntry>
-  /** The same by machine. Empty until a request asks for an order by machine. */
-  readonly byMachine: Map<string, LinkedSet<ServerEntry>>
-}
+type ByBucket<T> = Readonly<Record<AllocatableBucket, T>>
 
 export interface DataGroup {
   readonly key: string
   /** Of one of its servers. The others may have other annotations, on which no selector depends. */
   readonly data: ServerData | undefined
-  readonly servers: Readonly<Record<AllocatableBucket, GroupedServers>>
+  /** Those that have been standing by for the longest first. */
+  readonly servers: ByBucket<LinkedSet<ServerEntry>>
+}
+
+/** The servers of a build that are on the same machine, by group. */
+export interface ServersOfMachine {
+  readonly machine: Machine
+  readonly groups: Map<DataGroup, LinkedSet<ServerEntry>>
 }
 
 interface Place {
@@ -33,9 +35,13 @@ interface Place {
 }
 
 export class DataGroups {
+  /** All servers, those that have been standing by for the longest first. */
+  readonly servers = byBucket(() => new LinkedSet(timeLinkOf))
+  /** By the name of the machine. Empty until a request asks for an order by machine. */
+  readonly byMachine = byBucket(() => new Map<string, ServersOfMachine>())
   readonly #groups = new Map<string, DataGroup>()
   readonly #places = new Map<ServerEntry, Place>()
-  #hasMachines = false
+  #machines: MachineLoads | undefined
 
   constructor({ buckets }: Pick<BuildEntry, 'buckets'>) {
     for (const bucket of allocatable) {
@@ -50,11 +56,12 @@ export class DataGroups {
   }
 
   /** Keeps `byMachine` from now on. */
-  indexMachines(): void {
-    if (this.#hasMachines) return
-    this.#hasMachines = true
-    for (const { servers } of this.#groups.values()) {
-      for (const bucket of allocatable) for (const entry of servers[bucket].all) addToMachine(servers[bucket], entry)
+  indexMachines(machines: MachineLoads): void {
+    if (this.#machines) return
+    this.#machines = machines
+    for (const group of this.#groups.values()) {
+      for (const bucket of allocatable)
+        for (const entry of group.servers[bucket]) this.#addToMachine(entry, bucket, group)
     }
   }
 
@@ -72,33 +79,66 @@ export class DataGroups {
       this.#places.set(entry, { ...before, data })
       return
     }
-    if (before) this.remove(entry)
+    if (before) this.#leaveGroup(entry, before)
     const group = this.#groups.get(key) ?? newGroup(key, data)
     this.#groups.set(key, group)
-    const servers = group.servers[bucket]
-    insert(servers.all, entry, ({ groupLink }) => groupLink)
-    if (this.#hasMachines) addToMachine(servers, entry)
+    insert(group.servers[bucket], entry, groupLinkOf)
+    if (before?.bucket !== bucket) {
+      if (before) this.servers[before.bucket].delete(entry)
+      insert(this.servers[bucket], entry, timeLinkOf)
+    }
+    this.#addToMachine(entry, bucket, group)
     this.#places.set(entry, { group, bucket, data, machine })
   }
 
   remove(entry: ServerEntry): void {
     const place = this.#places.get(entry)
     if (!place) return
-    const { group, bucket, machine } = place
-    const { all, byMachine } = group.servers[bucket]
     this.#places.delete(entry)
-    all.delete(entry)
-    const onMachine = byMachine.get(machine)
-    if (onMachine?.delete(entry) && onMachine.size === 0) byMachine.delete(machine)
-    if (allocatable.every((name) => group.servers[name].all.size === 0)) this.#groups.delete(group.key)
+    this.servers[place.bucket].delete(entry)
+    this.#leaveGroup(entry, place)
+  }
+
+  #addToMachine(entry: ServerEntry, bucket: AllocatableBucket, group: DataGroup): void {
+    if (!this.#machines) return
+    const name = machineOf(entry)
+    const machines = this.byMachine[bucket]
+    const known: ServersOfMachine = machines.get(name) ?? { machine: this.#machines.use(name), groups: new Map() }
+    const servers = known.groups.get(group) ?? new LinkedSet(machineLinkOf)
+    insert(servers, entry, machineLinkOf)
+    known.groups.set(group, servers)
+    machines.set(name, known)
+  }
+
+  #leaveGroup(entry: ServerEntry, { group, bucket, machine }: Place): void {
+    const servers = group.servers[bucket]
+    servers.delete(entry)
+    this.#leaveMachine(entry, bucket, group, machine)
+    if (servers.size === 0 && allocatable.every((name) => group.servers[name].size === 0))
+      this.#groups.delete(group.key)
+  }
+
+  #leaveMachine(entry: ServerEntry, bucket: AllocatableBucket, group: DataGroup, name: string): void {
+    const known = this.byMachine[bucket].get(name)
+    const servers = known?.groups.get(group)
+    if (!known || !servers?.delete(entry) || servers.size > 0) return
+    known.groups.delete(group)
+    if (known.groups.size > 0) return
+    this.byMachine[bucket].delete(name)
+    this.#machines?.release(known.machine)
   }
 }
 
-function addToMachine({ byMachine }: GroupedServers, entry: ServerEntry): void {
-  const machine = machineOf(entry)
-  const servers = byMachine.get(machine) ?? new LinkedSet<ServerEntry>(({ machineLink }) => machineLink)
-  insert(servers, entry, ({ machineLink }) => machineLink)
-  byMachine.set(machine, servers)
+function timeLinkOf({ timeLink }: ServerEntry): Link<ServerEntry> {
+  return timeLink
+}
+
+function groupLinkOf({ groupLink }: ServerEntry): Link<ServerEntry> {
+  return groupLink
+}
+
+function machineLinkOf({ machineLink }: ServerEntry): Link<ServerEntry> {
+  return machineLink
 }
 
 /** A server whose data change, or that was not ready for a while, gets its place back. Others belong at the end. */
@@ -129,9 +169,9 @@ export function dataKeyOf({ labels, counters, lists }: ServerData = noData): str
 }
 
 function newGroup(key: string, data: ServerData | undefined): DataGroup {
-  const none = (): GroupedServers => ({
-    all: new LinkedSet<ServerEntry>(({ groupLink }) => groupLink),
-    byMachine: new Map(),
-  })
-  return { key, data, servers: { ready: none(), outdatedReady: none(), unheard: none(), outdatedUnheard: none() } }
+  return { key, data, servers: byBucket(() => new LinkedSet(groupLinkOf)) }
+}
+
+function byBucket<T>(value: () => T): ByBucket<T> {
+  return { ready: value(), outdatedReady: value(), unheard: value(), outdatedUnheard: value() }
 }

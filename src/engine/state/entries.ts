@@ -67,9 +67,11 @@ export interface ServerEntry {
   readonly heartbeatLink: Link<ServerEntry>
   /** The server's position in `heldReady` or `dueReady` of its build. */
   readonly nextHeartbeatLink: Link<ServerEntry>
-  /** The server's position among the servers of its build with the same data. */
+  /** The server's position among the servers of its build that can be allocated, in the order of time. */
+  readonly timeLink: Link<ServerEntry>
+  /** The same, of those with the same data. */
   readonly groupLink: Link<ServerEntry>
-  /** The same, of those on its machine. */
+  /** The same, of those of them on its machine. */
   readonly machineLink: Link<ServerEntry>
   /** The session that the server is being allocated to. Not durable yet, so the caller has not been answered. */
   intent: Session | undefined

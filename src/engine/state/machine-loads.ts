@@ -4,8 +4,19 @@
  */
 import type { ServerEntry } from './entries.js'
 
+export interface Machine {
+  readonly name: string
+  /** Number of servers with a session. */
+  readonly load: number
+}
+
+interface KnownMachine extends Machine {
+  load: number
+  users: number
+}
+
 export class MachineLoads {
-  readonly #loads = new Map<string, number>()
+  readonly #machines = new Map<string, KnownMachine>()
   /** The machine on which a server is counted. */
   readonly #counted = new Map<ServerEntry, string>()
 
@@ -13,8 +24,14 @@ export class MachineLoads {
     for (const entry of entries) this.update(entry)
   }
 
-  of(machine: string): number {
-    return this.#loads.get(machine) ?? 0
+  /** The machine of this name, whose load is read without a search. Call `release` once it is not used any more. */
+  use(name: string): Machine {
+    return this.#use(name)
+  }
+
+  release({ name }: Machine): void {
+    const machine = this.#machines.get(name)
+    if (machine && --machine.users === 0) this.#machines.delete(name)
   }
 
   /** Call when the bucket or the machine of a server has changed. */
@@ -26,16 +43,21 @@ export class MachineLoads {
     this.remove(entry)
     if (machine === undefined) return
     this.#counted.set(entry, machine)
-    this.#loads.set(machine, this.of(machine) + 1)
+    this.#use(machine).load++
   }
 
   remove(entry: ServerEntry): void {
-    const machine = this.#counted.get(entry)
-    if (machine === undefined) return
-    this.#counted.delete(entry)
-    const left = this.of(machine) - 1
-    if (left > 0) this.#loads.set(machine, left)
-    else this.#loads.delete(machine)
+    const machine = this.#machines.get(this.#counted.get(entry) ?? '')
+    if (!machine || !this.#counted.delete(entry)) return
+    machine.load--
+    this.release(machine)
+  }
+
+  #use(name: string): KnownMachine {
+    let machine = this.#machines.get(name)
+    if (!machine) this.#machines.set(name, (machine = { name, load: 0, users: 0 }))
+    machine.users++
+    return machine
   }
 }
 

@@ -15,6 +15,11 @@ export function isByMachine(order: AllocationOrder | undefined): boolean {
   return order?.by === 'packed' || order?.by === 'distributed'
 }
 
+/** True if the order depends only on since when a server has been standing by. */
+export function isByTime(order: AllocationOrder | undefined): boolean {
+  return order === undefined || order.by === 'first-ready' || order.by === 'newest'
+}
+
 /** Negative if `a` is taken before `b`. Of equal ones, the one that has been standing by for longer is taken first. */
 export function compareCandidates(order: AllocationOrder | undefined, a: Candidate, b: Candidate): number {
   switch (order?.by) {

@@ -25,8 +25,9 @@ export function hasLimits({ controls, maxBytes }: StringSchema): boolean {
 export function checkLimits({ controls, maxBytes = Infinity }: Limits, text: string): Problem | undefined {
   if (!fitsBytes(text, maxBytes)) return tooManyBytes(maxBytes, utf8Bytes(text))
   if (controls === 'visible') return plainlyVisible.test(text) ? undefined : checkVisible(text)
-  const at = controls === undefined ? -1 : text.search(forbidden[controls])
-  if (controls === undefined || at < 0) return undefined
+  // `test` takes a fraction of the time of `search`.
+  if (controls === undefined || !forbidden[controls].test(text)) return undefined
+  const at = text.search(forbidden[controls])
   const allowed = controls === 'none' ? '' : ' except tabs and line breaks'
   return problem(`must have no control characters${allowed}, but has ${characterAt(text, at)}`)
 }

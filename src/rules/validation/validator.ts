@@ -202,7 +202,7 @@ function conflictIn(value: Readonly<Record<string, unknown>>, { alternatives }: 
   if (alternatives === undefined) return undefined
   let chosen: string | undefined
   for (const group of alternatives) {
-    const name = group.find((each) => value[each] !== undefined)
+    const name = firstSet(group, value)
     if (name !== undefined && chosen !== undefined) {
       return { field: `.${name}`, message: `is not allowed beside ${chosen}; set ${eitherOf(alternatives)}` }
     }
@@ -215,12 +215,20 @@ function conflictIn(value: Readonly<Record<string, unknown>>, { alternatives }: 
 function alternativeIn(value: Readonly<Record<string, unknown>>, schema: ObjectSchema): Problem | undefined {
   const { alternatives, properties } = schema
   if (alternatives === undefined) return undefined
-  const isSet = (name: string) => value[name] !== undefined
-  const chosen = alternatives.find((group) => group.some(isSet))
-  if (chosen === undefined) return { field: '', message: `must have ${eitherOf(alternatives)}` }
-  const missing = chosen.find((name) => !isSet(name))
-  const part = missing === undefined ? undefined : properties[missing]
-  return part && prefixed(`.${missing}`, mismatch(part, undefined))
+  for (const group of alternatives) {
+    if (firstSet(group, value) === undefined) continue
+    for (const name of group) {
+      const part = properties[name]
+      if (part && value[name] === undefined) return prefixed(`.${name}`, mismatch(part, undefined))
+    }
+    return undefined
+  }
+  return { field: '', message: `must have ${eitherOf(alternatives)}` }
+}
+
+function firstSet(group: readonly string[], value: Readonly<Record<string, unknown>>): string | undefined {
+  for (const name of group) if (value[name] !== undefined) return name
+  return undefined
 }
 
 function eitherOf(alternatives: readonly (readonly string[])[]): string {
