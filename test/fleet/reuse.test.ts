@@ -114,6 +114,24 @@ describe('a game that has ended its session', () => {
     expect(scene.eventsOf('Allocated')).toHaveLength(2)
   })
 
+  it('keeps what an operator changes while it is not known whether the end of its session is stored', async () => {
+    const { scene, fleet, game } = await playing()
+    let updates = 0
+    scene.faults.store = ({ method }) => {
+      if (method === 'servers.update') return updates++ === 0 ? { kind: 'lose-reply' } : { kind: 'refuse' }
+      return method === 'servers.get' ? { kind: 'refuse' } : undefined
+    }
+    game.readyForNext()
+    await scene.clock.advance(100)
+    const changed = fleet.servers.update(game.ref.name, { labels: { map: 'dust' } }).catch(() => undefined)
+    await scene.clock.advance(1_000)
+    scene.faults.store = () => undefined
+    await scene.clock.advance(60_000)
+    await changed
+    expect(await recordOf(scene)).toMatchObject({ state: 'StandingBy', data: { labels: { map: 'dust' } } })
+    expect(scene.eventsOf('ServerDataChanged').map(({ message }) => message)).toHaveLength(1)
+  })
+
   it('is not waited for by the caller of the session that it ended, once another has taken it', async () => {
     const scene = stage()
     const fleet = await scene.open()

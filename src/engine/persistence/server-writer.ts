@@ -264,15 +264,13 @@ export class ServerWriter {
     // A late write of a dead host whose session has another server by now: its data belong to that session.
     const isRefused = !isLost && record.session !== undefined && record.session.id !== entry.record.session?.id
     const data = isRefused ? entry.record.data : mergedData(entry.stored?.data, entry.record.data, theirs)
-    if (isLost) {
-      entry.stored = record
-      forgetEnds(entry)
-      this.#inventory.grant(entry, record)
-    }
-    const announced = transition(entry.record, { type: 'maintenance', maintenance }, now)
+    const announced = transition(isLost ? record : entry.record, { type: 'maintenance', maintenance }, now)
     const reserved = transition(announced, { type: 'reservation', until }, now)
-    this.#inventory.update(entry, transition(reserved, { type: 'data', data }, now))
-    if (!isLost) return
+    const next = transition(reserved, { type: 'data', data }, now)
+    if (!isLost) return this.#inventory.update(entry, next)
+    entry.stored = record
+    forgetEnds(entry)
+    this.#inventory.grant(entry, next)
     throw lost(entry, isEnded || isSessionEnded ? 'another host has ended it' : 'another host has allocated it')
   }
 

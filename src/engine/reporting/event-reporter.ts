@@ -116,6 +116,7 @@ export class EventReporter {
     const { data, name } = entry.record
     if (data === before.data) return
     const changes = dataChanges(before.data, data)
+    if (changes.length === 0) return
     const message = cutMessage(`${name}: ${changes.map(({ text }) => text).join('; ')}`)
     const changed = cutList(changes.map(({ path }) => path))
     this.#ctx.emitter.emit({ type: 'ServerDataChanged', ...serverEvent(this.#ctx, entry, message), changed })

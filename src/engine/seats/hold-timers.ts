@@ -1,8 +1,10 @@
 /** Ends holds of seats at their time, with one timer for each server that has any. A late timer does no harm: expired holds are not counted. */
-import { afterLapse, maxHoldMs } from '../../rules/lifecycle/seats.js'
+import { afterLapse } from '../../rules/lifecycle/seats.js'
 import { transition } from '../../rules/lifecycle/lifecycle.js'
 import type { EngineContext } from '../context.js'
 import type { ServerEntry } from '../state/entries.js'
+
+const longestWaitMs = 60_000
 
 interface Timer {
   /** Wall time in ms. */
@@ -33,8 +35,8 @@ export class HoldTimers {
     if (timer?.at === at) return
     if (timer) this.#clear(entry, timer)
     const { clock } = this.#ctx
-    // A clock that was set back must not postpone it.
-    const ms = Math.min(Math.max(1, at - clock.now()), maxHoldMs)
+    // Looks again soon, since a clock that was set back or forward must not postpone it for long.
+    const ms = Math.min(Math.max(1, at - clock.now()), longestWaitMs)
     this.#timers.set(entry, { at, cancel: clock.after(ms, () => this.#due(entry)) })
   }
 
