@@ -62,6 +62,8 @@ async function allocateMany(
         world.violate(`an atomic batch is answered without a server for ${sessionID}: ${error.message}`)
       if (!allocation) continue
       totals.allocations++
+      // The batch waited for its other sessions, and the game may have ended this one meanwhile.
+      if (invariants.sessions.hasEnded(sessionID, allocation.IPV4Address)) continue
       invariants.returnedToCaller(sessionID, allocation.IPV4Address)
     }
     world.note(

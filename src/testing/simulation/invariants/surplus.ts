@@ -9,6 +9,7 @@ import { keyOf, type Ref } from '../../../rules/model/resources.js'
 import type { GameServer, GameServerBuild } from '../../../rules/model/wire.js'
 import { rolloutBatch } from '../../../rules/planning/rollout.js'
 import { templateHash } from '../../../rules/planning/template-hash.js'
+import { severalBuildName } from '../context.js'
 import type { StoreModel } from '../models/store-model.js'
 import type { World } from '../world/world.js'
 import { CrashedTemplates } from './crashed-templates.js'
@@ -114,8 +115,9 @@ export class Surplus {
       if (reserved.has(key)) reservedServers.push(server)
       else if (!created.has(server.metadata.name)) idle.push(server)
     }
-    // For each server released in this step, a server that is reserved now may have been idle when the surplus was computed.
-    idle.push(...reservedServers.splice(0, released))
+    // For each server released in this step, a server that is reserved now may have been idle when the surplus was computed. And a
+    // server that has ended all its sessions may seem to be reserved, while the write of its first one is in flight.
+    idle.push(...reservedServers.splice(0, name === severalBuildName ? reservedServers.length : released))
     const active = status.currentActive + reservedServers.length + reservedIn(snapshot, name).length
     // A caller whose server is terminated during the allocation rejoins the queue only after the record is written.
     const callers =

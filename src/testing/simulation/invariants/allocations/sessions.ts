@@ -49,9 +49,15 @@ export class Sessions {
     return this.#mayEnd.has(uid)
   }
 
+  /** True if the game at this address has ended this session, and has had none since. */
+  hasEnded(sessionID: string, address: string): boolean {
+    const instance = this.#instanceAt(address)
+    return instance !== undefined && this.#endedBy.get(instance) === sessionID
+  }
+
   /** Called when a caller gets a server. */
   returnedToCaller(sessionID: string, address: string): void {
-    const instance = [...this.deps().backend.instances.values()].find((one) => one.address === address)
+    const instance = this.#instanceAt(address)
     // The instance may have exited before the answer reached the caller.
     if (instance) this.#bind(sessionID, instance, 'a caller got')
   }
@@ -97,6 +103,10 @@ export class Sessions {
     }
     this.#bySession.set(sessionID, instance)
     this.#sessionOf.set(instance, sessionID)
+  }
+
+  #instanceAt(address: string): ModelInstance | undefined {
+    return [...this.deps().backend.instances.values()].find((one) => one.address === address)
   }
 
   #isRunning(instance: ModelInstance): boolean {
