@@ -209,8 +209,8 @@ export class Terminations {
 
   /** True if the instance matches both the stored spec and the spec that the fleet may still use. */
   #runsCurrentSpec({ spec }: ModelInstance, build: string): boolean {
-    // The build was deleted externally, so its last spec is unknown.
-    if (!this.deps().store.builds.has(build)) return false
+    // The build was deleted externally, and perhaps created again, so the last spec of the instance's own is unknown.
+    if (this.deps().store.builds.get(build)?.record.uid !== spec.build.uid) return false
     const first = this.#createdWith.get(spec.uid) ?? spec
     return this.#specsOf(build).every((one) => runsSpec(spec, one) && runsSpec(first, one))
   }
