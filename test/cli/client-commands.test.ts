@@ -174,6 +174,15 @@ describe('a match', () => {
     expect(server).toMatch(/^arena-/)
   })
 
+  it('is allocated on a reserved server that is named', { timeout: 90_000 }, async () => {
+    const name = await standingBy('arena')
+    const session = 'b3a1c8d2-0000-4000-8000-000000000003'
+    expect(await ok(['reserve', name, '--for', '600'])).toContain(`server ${name} is reserved until`)
+    expect(await ok(['allocate', '--server', name, '--session', session])).toContain(`is on server default/${name} at`)
+    expect((await okJson(['get', 'sessions', session]))[0].server.name).toBe(name)
+    await ok(['delete', 'server', name])
+  })
+
   it(
     'that cannot start says so: exit code 5 without a build, 6 without a server, 130 after Ctrl-C',
     { timeout: 60_000 },
@@ -241,6 +250,9 @@ describe('scale, drain and resume', () => {
     [['get', 'sessions', 'a', '--build', 'arena'], 1, '--build goes with get servers and get sessions'],
     [['allocate', 'arena-1', '--wait', '61'], 1, 'wait must be a number of seconds from 0 to 60, but is "61"'],
     [['allocate', 'arena-1', '--wait', '1.5'], 2, 'It must be a whole number from 0 to 999999'],
+    [['allocate'], 1, 'allocate needs either a buildID or --server'],
+    [['allocate', 'arena-1', '--server', 'arena-x'], 1, 'allocate needs either a buildID or --server'],
+    [['allocate', '--server', 'no-such'], 5, 'no-such'],
     [['get', 'builds', '..'], 1, 'must be a string other than "", . and ..'],
     [['drain', 'build', '../.'], 1, 'must be a string other than "", . and ..'],
     [['delete', 'build', 'default/arena/x'], 1, 'expected a name or namespace/name, but got "default/arena/x"'],

@@ -24,7 +24,10 @@ const completions = {
 }
 
 const offered = [
-  ['gamekeeper serve --all', ['--allocation-port', '--allocate-tokens-file', '--allowed-hosts', '--allowed-origins']],
+  [
+    'gamekeeper serve --all',
+    ['--allocation-port', '--allocation-url', '--allocate-tokens-file', '--allowed-hosts', '--allowed-origins'],
+  ],
   ['gamekeeper completion ', ['bash', 'zsh', 'fish']],
   ['gamekeeper scale arena --st', ['--standing-by']],
 ] as const

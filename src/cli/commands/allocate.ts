@@ -2,6 +2,7 @@
 import { randomUUID } from 'node:crypto'
 import type { Command } from 'commander'
 import type { Allocation } from '../../client/index.js'
+import { UsageError } from '../../config/usage-error.js'
 import { addClientOptions, type ClientFlags, targetOf } from '../client.js'
 import { oneLine } from '../../server/log.js'
 import { wholeNumber } from '../numbers.js'
@@ -9,6 +10,7 @@ import { showProgress } from '../progress.js'
 import type { Terminal } from '../terminal.js'
 
 interface AllocateFlags extends ClientFlags {
+  readonly server?: string
   readonly session?: string
   readonly cookie?: string
   readonly player?: readonly string[]
@@ -19,8 +21,9 @@ interface AllocateFlags extends ClientFlags {
 export function addAllocate(program: Command, terminal: Terminal): void {
   const command = program
     .command('allocate')
-    .description('Allocate a server of a build to a session.')
-    .argument('<buildID>', 'spec.buildID of the build.')
+    .description('Allocate a server of a build, or the server that is named, to a session.')
+    .argument('[buildID]', 'spec.buildID of the build. Absent with --server.')
+    .option('--server <name>', 'The server to take, also if it is reserved.')
     .option('--session <id>', 'Session. The same one gets the same server again. Default: a new one.')
     .option('--cookie <text>', 'Session cookie, which the game receives.')
     .option('--player <id...>', 'Players that the game should expect.')
@@ -30,13 +33,16 @@ export function addAllocate(program: Command, terminal: Terminal): void {
       wholeNumber(0, 999_999),
     )
     .option('--confirm', 'Wait until the game has its session.')
-  addClientOptions(command).action(async (buildID: string, flags: AllocateFlags) => {
-    const { client } = await targetOf(terminal, flags)
+  addClientOptions(command).action(async (buildID: string | undefined, flags: AllocateFlags) => {
+    const { client, ref } = await targetOf(terminal, flags)
+    const { server } = flags
+    const what = server === undefined ? buildID !== undefined && { buildID } : !buildID && { server: ref(server) }
+    if (!what) throw new UsageError('allocate needs either a buildID or --server')
     const signal = terminal.interruption()
     const { session = randomUUID(), cookie, player = [], wait, confirm = false } = flags
     const stop = wait === undefined ? () => {} : showProgress(terminal, client, ['BuildPreparing', 'ServerStartFailed'])
     const request = {
-      buildID,
+      ...what,
       sessionID: session,
       ...(cookie !== undefined && { sessionCookie: cookie }),
       initialPlayers: player,
