@@ -194,8 +194,9 @@ export class BackendModel {
 
   #takePorts(containers: readonly number[]): Instance['ports'] {
     const held = this.#takenPorts()
-    return containers.map((container) => {
-      const [port] = candidatePorts(this.range, held, this.#lastPort)
+    let last = this.#lastPort
+    const ports = containers.map((container) => {
+      const [port] = candidatePorts(this.range, held, last)
       if (port === undefined) {
         const size = this.range.last - this.range.first + 1
         if (held.size < size)
@@ -203,9 +204,12 @@ export class BackendModel {
         throw new FleetError('ports-exhausted', createRefusals.noFreePort)
       }
       held.add(port)
-      this.#lastPort = port
+      last = port
       return { container, public: port }
     })
+    // Only now, as the real backends do: else a server that needs two ports might be offered the same ones for ever.
+    this.#lastPort = last
+    return ports
   }
 
   #takenPorts(): Set<number> {
