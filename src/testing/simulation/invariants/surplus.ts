@@ -10,6 +10,7 @@ import type { GameServer, GameServerBuild } from '../../../rules/model/wire.js'
 import { rolloutBatch } from '../../../rules/planning/rollout.js'
 import { templateHash } from '../../../rules/planning/template-hash.js'
 import { severalBuildName } from '../context.js'
+import { createRefusals } from '../models/backend-model.js'
 import type { StoreModel } from '../models/store-model.js'
 import type { World } from '../world/world.js'
 import { CrashedTemplates } from './crashed-templates.js'
@@ -19,7 +20,8 @@ import type { WaitingCallers } from './allocations/waiting-callers.js'
 /** What happened to a build since the last check. */
 interface Activity {
   scaledDown: boolean
-  replaced: boolean
+  /** How many servers that had run were replaced. */
+  replaced: number
   terminating: number
   readonly created: Set<string>
 }
@@ -48,7 +50,7 @@ export class Surplus {
     const activity = this.#of(build.name)
     activity.terminating++
     if (reason === 'ScaledDown') activity.scaledDown = true
-    if (reason === 'Replaced' && ran) activity.replaced = true
+    if (reason === 'Replaced' && ran) activity.replaced++
     if (reason === 'Replaced' && !ran) this.#countUnstarted(build)
     if (crash) this.#crashedTemplates.serverCrashed(build, server)
   }
@@ -70,7 +72,7 @@ export class Surplus {
       const activity = this.#activity.get(name)
       // If two builds share a buildID, it is unclear for which of them a caller waits.
       if (hasDuplicateBuildID(build, snapshot.builds)) continue
-      if (!this.#isFirstCheck && (activity?.scaledDown || activity?.replaced))
+      if (!this.#isFirstCheck && activity && (activity.scaledDown || activity.replaced > 0))
         this.#checkBuild(build, activity, snapshot)
     }
     this.#activity = new Map()
@@ -80,7 +82,7 @@ export class Surplus {
   #of(build: string): Activity {
     const existing = this.#activity.get(build)
     if (existing) return existing
-    const activity = { scaledDown: false, replaced: false, terminating: 0, created: new Set<string>() }
+    const activity = { scaledDown: false, replaced: 0, terminating: 0, created: new Set<string>() }
     this.#activity.set(build, activity)
     return activity
   }
@@ -125,14 +127,15 @@ export class Surplus {
       waitingCallers.expectedCount(snapshot.host, spec.buildID)
     const waiting = Math.max(0, callers - lostAllocations)
     const wanted = Math.min(spec.standingBy + waiting, spec.max - active)
-    const kept = wanted - (replaced ? rolloutBatch(wanted) : 0)
+    const batch = rolloutBatch(wanted)
+    const kept = wanted - (replaced > 0 ? batch : 0)
     if (idle.length < kept) {
       this.world.violate(
         `more than the surplus was terminated: build ${name} needs ${wanted} idle servers but had ${idle.length}`,
       )
     }
     // After `max` was lowered, servers are terminated regardless of the rolling update.
-    if (!replaced || idle.length + active + terminating > spec.max) return
+    if (replaced === 0 || idle.length + active + terminating > spec.max) return
     const hash = templateHash(spec)
     const unstarted = this.#unstarted.get(name)
     let good = 0
@@ -151,7 +154,9 @@ export class Surplus {
     // allocation cannot be seen yet.
     good += Math.min(onTrialBehindWrite, waiting)
     if (unstarted?.hash === hash) good += Math.min(unstarted.count, notStarted)
-    if (good < kept) {
+    // Where ports are short, the build has had fewer servers already, and each new one needs the port of an old one.
+    const lacksPort = idle.some(({ status: { message } }) => message === createRefusals.noFreePort)
+    if (good < kept && (!lacksPort || replaced > batch)) {
       this.world.violate(`a rolling update went too far: build ${name} needs ${wanted} servers but had ${good} left`)
     }
   }

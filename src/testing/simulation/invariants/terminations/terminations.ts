@@ -167,7 +167,9 @@ export class Terminations {
       case 'NeverReady':
         return this.#tooSoon(limits.initializingMs, host, instance.runningSince)
       case 'ReportedUnhealthy':
-        return game?.behavior === 'turns-unhealthy' || game?.behavior === 'flaky-health' ? undefined : 'it is healthy'
+        return game && ['turns-unhealthy', 'flaky-health', 'always-unhealthy'].includes(game.behavior)
+          ? undefined
+          : 'it is healthy'
       case 'Replaced':
         return this.#runsCurrentSpec(instance, keyOf(build)) ? 'it runs the current spec' : undefined
       // The truth of these reasons is not checked here.
