@@ -9,7 +9,7 @@ import { type AllocationRequest, keyOf } from '../rules/model/resources.js'
 import { sizeLimits } from '../rules/model/sizes.js'
 import { shown } from '../rules/validation/problem.js'
 import { readAllocationRequest } from '../rules/validation/requests.js'
-import type { LeaderTerm } from './leader-term.js'
+import type { LeaderTerm } from './leadership/leader-term.js'
 
 export interface AllocationRequestsDependencies {
   readonly store: Pick<Store, 'serveAllocations'>

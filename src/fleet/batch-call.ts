@@ -7,7 +7,7 @@ import type { AllocationRequest } from '../rules/model/resources.js'
 import { readBatch } from '../rules/validation/batch.js'
 import { shown } from '../rules/validation/problem.js'
 import type { Audit, AuditedSubject } from './audit.js'
-import type { LeaderTerm } from './leader-term.js'
+import type { LeaderTerm } from './leadership/leader-term.js'
 
 export interface BatchCallDependencies {
   readonly term: LeaderTerm

@@ -10,7 +10,7 @@ import { facade } from './facade.js'
 import { heartbeatForwarder } from './forwarding/heartbeats.js'
 import { type OpenLink, openLink } from './forwarding/link.js'
 import { followGameOutput } from './game-output.js'
-import { LeaderTerm } from './leader-term.js'
+import { LeaderTerm } from './leadership/leader-term.js'
 import { handleStoreLoss, storeDamaged } from './store-loss.js'
 
 /**

@@ -24,7 +24,7 @@ import { gameServerBuildDetail } from '../rules/model/wire.js'
 import { shown } from '../rules/validation/problem.js'
 import { readReservation } from '../rules/validation/reservation.js'
 import type { Audit, AuditedSubject } from './audit.js'
-import type { LeaderTerm } from './leader-term.js'
+import type { LeaderTerm } from './leadership/leader-term.js'
 import { readPage } from './list-pages.js'
 import { type ResourceView, toRef } from './resource-view.js'
 

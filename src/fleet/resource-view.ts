@@ -15,7 +15,7 @@ import {
 } from '../rules/model/wire.js'
 import { isObject, shown } from '../rules/validation/problem.js'
 import { defaultNamespace } from '../rules/validation/requests.js'
-import type { LeaderTerm } from './leader-term.js'
+import type { LeaderTerm } from './leadership/leader-term.js'
 
 export class ResourceView {
   readonly #term: LeaderTerm

@@ -13,7 +13,7 @@ import { sessionKey } from '../rules/model/session-ids.js'
 import { type Checked, shown } from '../rules/validation/problem.js'
 import { readJoinRequest, readRoomQuery, readSeatRelease, readSeatRequest } from '../rules/validation/seats.js'
 import type { Audit, AuditedSubject } from './audit.js'
-import type { LeaderTerm } from './leader-term.js'
+import type { LeaderTerm } from './leadership/leader-term.js'
 import type { ResourceView } from './resource-view.js'
 
 export interface SessionCallsDependencies {

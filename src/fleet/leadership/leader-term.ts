@@ -1,18 +1,18 @@
 /**
  * Runs an engine while this host leads, and rejects calls while it does not. Handles changes of leadership one at a time.
  */
-import type { Backend } from '../contracts/backend.js'
-import { FleetError } from '../contracts/errors.js'
-import type { FleetEmitter } from '../contracts/events.js'
-import type { ResolvedOptions } from '../contracts/options.js'
-import type { Store } from '../contracts/store.js'
-import { type Engine, startEngine } from '../engine/engine.js'
-import { LeadershipGuard } from '../engine/persistence/leadership-guard.js'
-import type { Heartbeat, HeartbeatAnswer, HeartbeatHold } from '../rules/game/heartbeat.js'
-import { afterFailure, noBackoff } from '../rules/lifecycle/backoff.js'
-import { Observers } from '../util/observers.js'
+import type { Backend } from '../../contracts/backend.js'
+import { FleetError } from '../../contracts/errors.js'
+import type { FleetEmitter } from '../../contracts/events.js'
+import type { ResolvedOptions } from '../../contracts/options.js'
+import type { Store } from '../../contracts/store.js'
+import { type Engine, startEngine } from '../../engine/engine.js'
+import { LeadershipGuard } from '../../engine/persistence/leadership-guard.js'
+import type { Heartbeat, HeartbeatAnswer, HeartbeatHold } from '../../rules/game/heartbeat.js'
+import { afterFailure, noBackoff } from '../../rules/lifecycle/backoff.js'
+import { Observers } from '../../util/observers.js'
+import { Emitter } from '../events/emitter.js'
 import { EarlyPlayers } from './early-players.js'
-import { Emitter } from './events/emitter.js'
 import { Obstacle } from './obstacle.js'
 
 export interface LeaderTermDependencies {

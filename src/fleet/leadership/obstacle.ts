@@ -1,6 +1,6 @@
 /** Why this host can neither lead nor find out who does. It is reported once it has lasted for a minute. */
-import type { Clock } from '../contracts/clock.js'
-import type { Logger } from '../contracts/logger.js'
+import type { Clock } from '../../contracts/clock.js'
+import type { Logger } from '../../contracts/logger.js'
 
 const reportMs = 60_000
 
