@@ -284,7 +284,7 @@ const scaling: readonly PlantedBug[] = [
     name: 'an Unhealthy build gets new servers',
     standsFor: 'servers of a broken build are created forever',
     file: 'src/engine/reconcile/scaler.ts',
-    from: "&& buildHealth(build.record) === 'Healthy'",
+    from: '&& isHealthy(build)',
     to: '',
   },
 ]

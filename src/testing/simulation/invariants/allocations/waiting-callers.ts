@@ -135,8 +135,8 @@ export class WaitingCallers {
     const waiting = new Map<string, WaitingCall>()
     for (const call of this.#calls) {
       if (call.host !== host || inFlight.has(call.sessionID)) continue
-      if (this.#isWaitingForGame(call)) this.#checkTime([call], call.confirmMs)
-      else waiting.set(call.sessionID, call)
+      if (!this.#isWaitingForGame(call)) waiting.set(call.sessionID, call)
+      else if (!this.#isBeingWritten(call)) this.#checkTime([call], call.confirmMs)
     }
     const reserved = new Set(allocations.reserved(host))
     // A call that waits for a write in flight may already have a server, which may even be Terminating by now.
@@ -228,6 +228,12 @@ export class WaitingCallers {
     if (call.confirmMs === undefined) return false
     call.waitsForGame ||= [...this.store().servers.values()].some(({ record }) => record.session?.id === call.sessionID)
     return call.waitsForGame
+  }
+
+  /** True while a write may store the end of the session: the call waits for it, however long it takes. */
+  #isBeingWritten({ host, sessionID }: WaitingCall): boolean {
+    const { allocations, servers } = this.store()
+    return [...servers].some(([key, { record }]) => record.session?.id === sessionID && allocations.isBusy(host, key))
   }
 
   #checkTime(calls: readonly WaitingCall[], timeoutMs?: number): void {
