@@ -43,10 +43,13 @@ async function changeLimit({ world, invariants }: SimulationContext, host: Host)
   await host.fleet?.builds.update(severalBuildName, { sessionsPerServer })
 }
 
-async function endOne({ world, store }: SimulationContext, host: Host): Promise<void> {
+async function endOne({ world, store, invariants }: SimulationContext, host: Host): Promise<void> {
   const servers = [...store.servers.values()].filter(({ record }) => record.build === severalBuildName)
-  const sessionID = world.oneOf(servers)?.record.session?.id
-  if (sessionID === undefined) return
+  const { session, uid } = world.oneOf(servers)?.record ?? {}
+  if (!session || uid === undefined) return
+  const { id: sessionID, number } = session
+  // A server whose game takes one session only ends with it.
+  if (number === undefined) invariants.sessions.allowEnd(uid)
   world.note(`operator: asks for the end of ${sessionID}`)
   await host.fleet?.sessions.end(sessionID)
 }

@@ -100,7 +100,9 @@ export class Invariants {
     this.serverData = new ServerDataChanges(world, deps)
     this.gracePeriods = new GracePeriods(world, deps)
     this.#counts = new Counts(world, backend)
-    this.#lateStarts = new LateStarts(world, () => ({ store: store(), waitingCallers: this.waitingCallers }))
+    this.#lateStarts = new LateStarts(world, () => ({
+      ...{ backend: backend(), store: store(), waitingCallers: this.waitingCallers },
+    }))
     this.#liveness = new Liveness(world, backend, livenessMs)
     this.#surplus = new Surplus(world, limits, () => ({ store: store(), waitingCallers: this.waitingCallers }))
     this.#stateRecovery = new StateRecovery(world, store)

@@ -5,6 +5,7 @@
 import type { EventOf } from '../../../contracts/events.js'
 import { keyOf } from '../../../rules/model/resources.js'
 import type { GameServer, GameServerBuild } from '../../../rules/model/wire.js'
+import type { BackendModel } from '../models/backend-model.js'
 import type { StoreModel } from '../models/store-model.js'
 import type { World } from '../world/world.js'
 import type { WaitingCallers } from './allocations/waiting-callers.js'
@@ -31,7 +32,11 @@ export class LateStarts {
 
   constructor(
     readonly world: World,
-    readonly deps: () => { readonly store: StoreModel; readonly waitingCallers: WaitingCallers },
+    readonly deps: () => {
+      readonly backend: BackendModel
+      readonly store: StoreModel
+      readonly waitingCallers: WaitingCallers
+    },
   ) {}
 
   leaderElected(): void {
@@ -105,7 +110,10 @@ export class LateStarts {
 
   #waitsForCreate({ metadata, status }: GameServer): boolean {
     if (status.state !== 'Pending' || this.#asked.has(metadata.name)) return false
-    return this.deps().store.servers.has(keyOf(metadata))
+    const { backend, store } = this.deps()
+    const record = store.servers.get(keyOf(metadata))?.record
+    // An earlier leader has created its instance, which hangs.
+    return record !== undefined && backend.instances.get(keyOf(metadata))?.spec.uid !== record.uid
   }
 }
 
