@@ -84,12 +84,14 @@ export class Orphans {
   }
 
   destroyIdle(): void {
-    const { clock, limits } = this.#ctx
-    const now = clock.elapsed()
     for (const [key, orphan] of this.#orphans) {
-      const isIdle = orphan.instance.phase === 'exited' || now - orphan.idleSince >= limits.silenceMs
-      if (isIdle && !orphan.isBeingDestroyed) void this.#destroy(key, orphan)
+      if (this.#isIdle(orphan) && !orphan.isBeingDestroyed) void this.#destroy(key, orphan)
     }
+  }
+
+  #isIdle({ instance, idleSince }: Orphan): boolean {
+    const { clock, limits } = this.#ctx
+    return instance.phase === 'exited' || clock.elapsed() - idleSince >= limits.silenceMs
   }
 
   restartTimers(): void {
@@ -111,12 +113,15 @@ export class Orphans {
         return
       }
       const graceMs = phase === 'exited' ? 0 : limits.silenceMs
-      await destroyLimiter(undefined, () =>
-        withTimeout(clock, graceMs + limits.callTimeoutMs, `the destruction of ${ref.name}`, (signal) =>
+      const isDestroyed = await destroyLimiter(undefined, async () => {
+        // It may have reported a match while the store was read and others were destroyed.
+        if (this.#stopped || !this.#isIdle(orphan)) return false
+        await withTimeout(clock, graceMs + limits.callTimeoutMs, `the destruction of ${ref.name}`, (signal) =>
           backend.destroy(ref, uid, { graceMs, signal }),
-        ),
-      )
-      if (this.#orphans.get(key) === orphan) this.#orphans.delete(key)
+        )
+        return true
+      })
+      if (isDestroyed && this.#orphans.get(key) === orphan) this.#orphans.delete(key)
     } catch (error) {
       orphan.idleSince = clock.elapsed()
       logger.warn({ instance: key, err: error }, 'cannot destroy an orphan; will retry')

@@ -377,6 +377,20 @@ describe('an orphan', () => {
     expect(watch.unknownHeartbeat('stranger.secret', 'StandingBy')).toBe('Terminate')
   })
 
+  it('is kept if it reports a match while it is about to be destroyed', async () => {
+    const { tell, watch, clock, destroyed } = await scene()
+    tell((to) => to.changed(orphan))
+    await clock.advance(10_000)
+    watch.destroyOrphans()
+    expect(watch.unknownHeartbeat('stranger.secret', 'Active')).toBe('Continue')
+    await clock.settle()
+    expect(destroyed).toEqual([])
+    await clock.advance(10_000)
+    watch.destroyOrphans()
+    await clock.settle()
+    expect(destroyed).toEqual(['stranger uid-of-stranger'])
+  })
+
   it('gets its full timeout again after the host was suspended', async () => {
     const { tell, watch, clock, destroyed } = await scene()
     tell((to) => to.changed(orphan))
