@@ -144,6 +144,10 @@ export class Invariants {
   returnedToCaller(sessionID: string, address: string): void {
     const { instances } = this.deps().backend
     const instance = [...instances.values()].find((one) => one.address === address)
+    const status = instance && this.#snapshot?.servers.get(keyOf(instance.spec.ref))?.status
+    // A session exists until its server is gone, if the server began to terminate before the host knew that its game has ended it.
+    const isLeaving = status?.state === 'Terminating' && status.sessionID === sessionID
+    if (isLeaving && this.sessions.hasEnded(sessionID, address)) return
     const sessions = instance?.spec.build.name === severalBuildName ? this.rooms : this.sessions
     sessions.returnedToCaller(sessionID, address)
   }
