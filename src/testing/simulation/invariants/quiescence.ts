@@ -69,7 +69,7 @@ function checkBuild(
   // An Unhealthy or invalid build creates no servers but keeps the existing ones.
   const isStopped = status.health === 'Unhealthy' || isInvalid(build)
   // If it was stopped during a rolling update, it may also have replacement servers.
-  const atMost = wanted + (isInvalid(build) && status.rollout ? rolloutBatch(wanted) : 0)
+  const atMost = wanted + (isStopped && status.rollout ? rolloutBatch(wanted) : 0)
   const enough = isStopped ? idle <= atMost : idle === wanted
   // A build that lacks free ports cannot reach its target.
   const lacksPort = lacksPorts(status.conditions) || !backend.hasUsablePort
