@@ -76,7 +76,9 @@ describe('the bundled server on its first start', () => {
       management: 'http://gamekeeper-management:5001',
     }
     const { allocation: ALLOCATION_URL, management: MANAGEMENT_URL } = services
-    const host = await startHost({ DATA_DIR: dataDir, SAMPLE: 'off', ALLOCATION_URL, MANAGEMENT_URL, ...ports })
+    const env = { DATA_DIR: dataDir, SAMPLE: 'off', ALLOCATION_URL, MANAGEMENT_URL, ...ports }
+    // Whether it leads cannot be asked at these URLs.
+    const host = await startHost(env, { leads: false })
     expect(host.log().find(({ message }) => message === 'ready')).toMatchObject(services)
     await host.exit('SIGTERM')
   })
