@@ -117,6 +117,17 @@ describe('sessions.reserveSeats', () => {
     expect(await stored(scene, fleet)).toEqual({ id: session(1), initialPlayers: [] })
   })
 
+  it('lapses within a minute once a wall clock that was set back is right again', async () => {
+    const { scene, fleet } = await sessions()
+    await fleet.sessions.reserveSeats(session(1), ['amie'], { holdMs: 20_000 })
+    scene.clock.jumpWall(-1_800_000)
+    await scene.clock.advance(25_000)
+    scene.clock.jumpWall(1_800_000)
+    await scene.clock.advance(60_000)
+    expect(only(scene.eventsOf('SeatsLapsed'))).toMatchObject({ players: ['amie'] })
+    expect(await stored(scene, fleet)).toEqual({ id: session(1), initialPlayers: [] })
+  })
+
   it('holds seats across a restart, and lapses there at the same time', async () => {
     const { scene, fleet } = await sessions()
     await fleet.sessions.reserveSeats(session(1), ['amie'], { holdMs: 30_000 })

@@ -34,15 +34,15 @@ export function addAllocate(program: Command, terminal: Terminal): void {
     )
     .option('--confirm', 'Wait until the game has its session.')
   addClientOptions(command).action(async (buildID: string | undefined, flags: AllocateFlags) => {
+    if ((buildID === undefined) === (flags.server === undefined))
+      throw new UsageError('allocate needs either a buildID or --server')
     const { client, ref } = await targetOf(terminal, flags)
-    const { server } = flags
-    const what = server === undefined ? buildID !== undefined && { buildID } : !buildID && { server: ref(server) }
-    if (!what) throw new UsageError('allocate needs either a buildID or --server')
     const signal = terminal.interruption()
     const { session = randomUUID(), cookie, player = [], wait, confirm = false } = flags
     const stop = wait === undefined ? () => {} : showProgress(terminal, client, ['BuildPreparing', 'ServerStartFailed'])
     const request = {
-      ...what,
+      ...(buildID !== undefined && { buildID }),
+      ...(flags.server !== undefined && { server: ref(flags.server) }),
       sessionID: session,
       ...(cookie !== undefined && { sessionCookie: cookie }),
       initialPlayers: player,

@@ -4,6 +4,7 @@ import { transition } from '../../rules/lifecycle/lifecycle.js'
 import type { EngineContext } from '../context.js'
 import type { ServerEntry } from '../state/entries.js'
 
+/** How late a hold may end after the wall clock was changed. */
 const longestWaitMs = 60_000
 
 interface Timer {
@@ -35,7 +36,6 @@ export class HoldTimers {
     if (timer?.at === at) return
     if (timer) this.#clear(entry, timer)
     const { clock } = this.#ctx
-    // Looks again soon, since a clock that was set back or forward must not postpone it for long.
     const ms = Math.min(Math.max(1, at - clock.now()), longestWaitMs)
     this.#timers.set(entry, { at, cancel: clock.after(ms, () => this.#due(entry)) })
   }

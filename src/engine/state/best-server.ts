@@ -3,7 +3,7 @@ import type { ServerSelector } from '../../rules/model/allocation.js'
 import type { ServerData } from '../../rules/model/server-data.js'
 import { type Candidate, compareCandidates, isByTime } from '../../rules/planning/order.js'
 import { fits, type Selection } from '../../rules/planning/selection.js'
-import type { AllocatableBucket, DataGroup } from './data-groups.js'
+import { type AllocatableBucket, type DataGroup, sinceOf } from './data-groups.js'
 import type { BuildEntry, ServerEntry } from './entries.js'
 import type { LinkedSet } from './linked-set.js'
 
@@ -77,8 +77,8 @@ export function bestByMachine(
     }
     for (const { machine, groups: onMachine } of groups.byMachine[bucket].values()) {
       const machineLoad = machine.load
-      // Spares most machines a look at their servers.
-      if (best && (order?.by === 'packed' ? machineLoad < best.machineLoad : machineLoad > best.machineLoad)) continue
+      // Spares most machines a look at their servers: not even one that has been standing by for ever would go first.
+      if (best && compareCandidates(order, { since: -Infinity, machineLoad, data: undefined }, best) >= 0) continue
       for (const [group, servers] of onMachine) {
         const entry = firstWithRoom(servers, change)
         const next = entry && { entry, since: sinceOf(entry), machineLoad, data: group.data }
@@ -87,10 +87,6 @@ export function bestByMachine(
     }
   }
   return best
-}
-
-function sinceOf({ standingBySince = Number.MAX_VALUE }: ServerEntry): number {
-  return standingBySince
 }
 
 /** The servers have the same data except for their annotations. */

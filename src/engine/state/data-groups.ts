@@ -155,7 +155,7 @@ function insert(
 }
 
 /** A server that has just become ready is placed before its time is known. */
-function sinceOf({ standingBySince = Number.MAX_VALUE }: ServerEntry): number {
+export function sinceOf({ standingBySince = Number.MAX_VALUE }: ServerEntry): number {
   return standingBySince
 }
 

@@ -18,7 +18,7 @@ interface KnownMachine extends Machine {
 export class MachineLoads {
   readonly #machines = new Map<string, KnownMachine>()
   /** The machine on which a server is counted. */
-  readonly #counted = new Map<ServerEntry, string>()
+  readonly #counted = new Map<ServerEntry, KnownMachine>()
 
   constructor(entries: Iterable<ServerEntry>) {
     for (const entry of entries) this.update(entry)
@@ -26,7 +26,7 @@ export class MachineLoads {
 
   /** The machine of this name, whose load is read without a search. Call `release` once it is not used any more. */
   use(name: string): Machine {
-    return this.#use(name)
+    return this.#known(name)
   }
 
   release({ name }: Machine): void {
@@ -37,26 +37,27 @@ export class MachineLoads {
   /** Call when the bucket or the machine of a server has changed. */
   update(entry: ServerEntry): void {
     const { bucket } = entry
-    const machine = bucket === 'active' || bucket === 'reserved' ? machineOf(entry) : undefined
-    const before = this.#counted.get(entry)
-    if (machine === before) return
+    const name = bucket === 'active' || bucket === 'reserved' ? machineOf(entry) : undefined
+    if (name === this.#counted.get(entry)?.name) return
     this.remove(entry)
-    if (machine === undefined) return
+    if (name === undefined) return
+    const machine = this.#known(name)
+    machine.load++
     this.#counted.set(entry, machine)
-    this.#use(machine).load++
   }
 
   remove(entry: ServerEntry): void {
-    const machine = this.#machines.get(this.#counted.get(entry) ?? '')
-    if (!machine || !this.#counted.delete(entry)) return
+    const machine = this.#counted.get(entry)
+    if (!machine) return
+    this.#counted.delete(entry)
     machine.load--
     this.release(machine)
   }
 
-  #use(name: string): KnownMachine {
-    let machine = this.#machines.get(name)
-    if (!machine) this.#machines.set(name, (machine = { name, load: 0, users: 0 }))
+  #known(name: string): KnownMachine {
+    const machine = this.#machines.get(name) ?? { name, load: 0, users: 0 }
     machine.users++
+    this.#machines.set(name, machine)
     return machine
   }
 }

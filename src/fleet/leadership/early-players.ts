@@ -1,6 +1,6 @@
 /**
  * Remembers which servers' games have reported players while this host ran no engine: it may have been elected and still be reading the
- * store. Without that, a session whose players came and left meanwhile would end as if nobody had come.
+ * store. Otherwise a session whose players came and left meanwhile would end as unclaimed.
  */
 import type { Heartbeat } from '../../rules/game/heartbeat.js'
 

@@ -142,8 +142,7 @@ export class Invariants {
 
   /** Called when a caller gets a server. */
   returnedToCaller(sessionID: string, address: string): void {
-    const { instances } = this.deps().backend
-    const instance = [...instances.values()].find((one) => one.address === address)
+    const instance = this.deps().backend.instanceAt(address)
     const status = instance && this.#snapshot?.servers.get(keyOf(instance.spec.ref))?.status
     // A session exists until its server is gone, if the server began to terminate before the host knew that its game has ended it.
     const isLeaving = status?.state === 'Terminating' && status.sessionID === sessionID

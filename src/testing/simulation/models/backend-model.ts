@@ -92,6 +92,10 @@ export class BackendModel {
     return !candidatePorts(this.range, this.#takenPorts().add(this.deps.startHangs.heldPort ?? NaN), 0).next().done
   }
 
+  instanceAt(address: string): ModelInstance | undefined {
+    return [...this.instances.values()].find((one) => one.address === address)
+  }
+
   makeUnavailable(ms: number): void {
     this.#unavailableUntil = this.world.elapsedMs + ms
   }

@@ -47,7 +47,7 @@ export class RoomsInvariants {
   }
 
   returnedToCaller(sessionID: string, address: string): void {
-    const instance = [...this.deps().backend.instances.values()].find((one) => one.address === address)
+    const instance = this.deps().backend.instanceAt(address)
     if (!instance || this.#ended.get(instance.spec.uid)?.has(sessionID)) return
     this.#tell(instance, { sessionID, number: undefined }, 'a caller got')
   }

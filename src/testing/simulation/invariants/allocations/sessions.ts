@@ -51,13 +51,13 @@ export class Sessions {
 
   /** True if the game at this address has ended this session, and has had none since. */
   hasEnded(sessionID: string, address: string): boolean {
-    const instance = this.#instanceAt(address)
+    const instance = this.deps().backend.instanceAt(address)
     return instance !== undefined && this.#endedBy.get(instance) === sessionID
   }
 
   /** Called when a caller gets a server. */
   returnedToCaller(sessionID: string, address: string): void {
-    const instance = this.#instanceAt(address)
+    const instance = this.deps().backend.instanceAt(address)
     // The instance may have exited before the answer reached the caller.
     if (instance) this.#bind(sessionID, instance, 'a caller got')
   }
@@ -103,10 +103,6 @@ export class Sessions {
     }
     this.#bySession.set(sessionID, instance)
     this.#sessionOf.set(instance, sessionID)
-  }
-
-  #instanceAt(address: string): ModelInstance | undefined {
-    return [...this.deps().backend.instances.values()].find((one) => one.address === address)
   }
 
   #isRunning(instance: ModelInstance): boolean {
