@@ -48,7 +48,10 @@ interface Pending {
   readonly reject: (error: unknown) => void
 }
 
-const maxGroupSize = 2_000
+/** A thousand callers are two groups, each of which prepares its next writes while the other one is being flushed. */
+const maxGroupSize = 512
+/** A smaller group is worth waiting for those that are answered now: one flush costs as much for a few writes as for many. */
+const minGroupSize = maxGroupSize / 2
 
 export class GroupWriter {
   readonly #reopen: GroupWriterDependencies['reopen']
@@ -114,25 +117,36 @@ export class GroupWriter {
   }
 
   async #run(): Promise<void> {
-    await this.#revive().catch(ignoreFailure)
+    await this.#revive().catch(doNothing)
+    let answerLast = doNothing
     for (;;) {
-      // Writes from the same turn of the event loop share a transaction.
-      await nextTurn()
+      if (this.#queue.length < minGroupSize) {
+        answerLast()
+        answerLast = doNothing
+        // Writes from the same turn of the event loop share a transaction.
+        await nextTurn()
+      }
       if (this.#queue.length === 0) break
       const group = this.#queue.splice(0, maxGroupSize).filter(({ write }) => !write.signal?.aborted)
       try {
         await this.#revive()
         const writes = group.map(({ write }) => write)
         this.#queue.unshift(...group.splice(this.#diskReserve.reserve(this.#environment.root, writes)))
-        if (group.length > 0) await this.#commit(group)
+        // lmdb begins in this turn, and goes on while the last group is answered.
+        const [answer] = await Promise.all([this.#commit(group), nextTurn().then(answerLast)])
+        answerLast = answer
       } catch (error) {
+        answerLast()
+        answerLast = doNothing
         await this.#fail(group, error)
       }
     }
     this.#running = undefined
   }
 
-  async #commit(group: readonly Pending[]): Promise<void> {
+  /** Resolves once the group is flushed, with a function that answers it. */
+  async #commit(group: readonly Pending[]): Promise<() => void> {
+    if (group.length === 0) return doNothing
     const { root, collections, bytes } = this.#environment
     const before = (this.#contents ??= readContents(root))
     if (!before) throw new Error('the list of what the store contains is missing')
@@ -151,7 +165,9 @@ export class GroupWriter {
 
     this.#contents = contents
     this.#newestVersion.write(contents.lastVersion)
-    for (const [i, { resolve }] of group.entries()) resolve(written[i] ? firstVersion + i : undefined)
+    return () => {
+      for (const [i, { resolve }] of group.entries()) resolve(written[i] ? firstVersion + i : undefined)
+    }
   }
 
   async #revive(): Promise<void> {
@@ -169,7 +185,7 @@ export class GroupWriter {
   async #fail(group: readonly Pending[], error: unknown): Promise<void> {
     const cause = await causeOf(error)
     if (this.#state === 'open' && !responds(this.#environment)) this.#state = 'dead'
-    await this.#revive().catch(ignoreFailure)
+    await this.#revive().catch(doNothing)
     for (const { write, reject } of group) {
       const message = `writing ${write.key} to ${write.collection} failed: ${reasonOf(cause)}`
       reject(new FleetError('unavailable', message, { cause }))
@@ -218,8 +234,8 @@ async function causeOf(error: unknown): Promise<unknown> {
   return Promise.race([Promise.resolve(error.commitError).catch((cause: unknown) => cause), nextTurn(error)])
 }
 
-/** Ignores a failure here, because the next read or write tries again and reports it. */
-function ignoreFailure(): void {}
+/** In place of an error handler: the next read or write tries again and reports the failure. */
+function doNothing(): void {}
 
 /** Returns true if an empty transaction, which writes nothing, succeeds. */
 function responds({ root }: Environment): boolean {

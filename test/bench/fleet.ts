@@ -64,7 +64,7 @@ export async function openFleet({ servers, wrap, store, namespace }: BenchFleetO
       work().catch(reject)
     })
     // Wait while the last records are being written.
-    await pause(5)
+    await pause(100)
   }
   await until(servers, 0, () =>
     fleet.builds.create({

@@ -13,6 +13,8 @@ interface Faults {
   /** The next transaction fails, and the environment is unusable afterwards. */
   die: boolean
   diskFull: boolean
+  /** Number of transactions that succeed before that. */
+  spared: number
 }
 
 test('a database that is unusable after a failed write is reopened, and reads and writes work again', async () => {
@@ -43,6 +45,23 @@ test('all writes of a failed transaction fail, and later writes succeed', async 
   for (const one of await Promise.allSettled(failed)) expect(one.status).toBe('rejected')
   expect(new Set(await Promise.all(later)).size).toBe(3)
 })
+
+test.each(['die', 'diskFull'] as const)(
+  'of a thousand writes, those of the first transaction are answered although the second one fails (%s)',
+  async (fault) => {
+    const { writer, faults } = await startWriter()
+    Object.assign(faults, { [fault]: true, spared: 1 })
+    const writes = Array.from({ length: 1_000 }, (_, n) => create(writer, `arena-${n}`))
+    const outcomes = await Promise.allSettled(writes)
+    const last = outcomes.findLastIndex(({ status }) => status === 'fulfilled')
+    expect(last).toBeGreaterThan(0)
+    expect(last).toBeLessThan(999)
+    expect(outcomes.map(({ status }) => status)).toEqual(outcomes.map((_, n) => (n <= last ? 'fulfilled' : 'rejected')))
+    expect(writer.environment.collections.details.getCount()).toBe(last + 1)
+    faults.diskFull = false
+    expect(await create(writer, `arena-${last + 1}`)).toBeGreaterThan(last + 1)
+  },
+)
 
 test('writes are rejected while the disk is full, and work again afterwards', async () => {
   const { writer, faults, opened } = await startWriter()
@@ -75,7 +94,7 @@ function create(writer: GroupWriter, name: string): Promise<number | undefined> 
 
 async function startWriter() {
   const directory = await temporaryDirectory()
-  const faults: Faults = { die: false, diskFull: false }
+  const faults: Faults = { die: false, diskFull: false, spared: 0 }
   let opened = 0
   const openIt = () => {
     opened++
@@ -85,7 +104,7 @@ async function startWriter() {
   const diskReserve = new DiskReserve(directory)
   const reserve = diskReserve.reserve.bind(diskReserve)
   diskReserve.reserve = (...args) => {
-    if (faults.diskFull) throw new Error('no space left')
+    if (faults.diskFull && faults.spared-- <= 0) throw new Error('no space left')
     return reserve(...args)
   }
   const contents = openContents(environment, environment.collections, 0)
@@ -104,7 +123,7 @@ function breakable(environment: OpenEnvironment, faults: Faults): OpenEnvironmen
   const transactionSync = root.transactionSync.bind(root)
   let dead = false
   root.batch = (action) => {
-    if (!faults.die) return batch(action)
+    if (!faults.die || faults.spared-- > 0) return batch(action)
     faults.die = false
     dead = true
     const commitError = Promise.reject(new Error('the disk is on fire'))
