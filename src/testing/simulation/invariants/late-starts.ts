@@ -4,6 +4,7 @@
  */
 import type { EventOf } from '../../../contracts/events.js'
 import { keyOf } from '../../../rules/model/resources.js'
+import { buildHealth } from '../../../rules/model/status.js'
 import type { GameServer, GameServerBuild } from '../../../rules/model/wire.js'
 import type { BackendModel } from '../models/backend-model.js'
 import type { StoreModel } from '../models/store-model.js'
@@ -98,7 +99,8 @@ export class LateStarts {
     if (status.health === 'Unhealthy') return
     const reserved = servers.filter(isReserved).length
     const idle = status.currentPending + status.currentInitializing + status.currentStandingBy - late - reserved
-    if (late > 0 && idle < Math.min(spec.standingBy, spec.max - status.currentActive - late - reserved)) {
+    const missing = Math.min(spec.standingBy, spec.max - status.currentActive - late - reserved) - idle
+    if (late > 0 && missing > 0 && !this.#crashedTooOften(build, servers)) {
       report(`build ${metadata.name} has late servers and starts no others beside them`, backoffMs)
     }
     if (this.#creating.get(metadata.name)) return
@@ -106,6 +108,22 @@ export class LateStarts {
       if (this.#waitsForCreate(server)) {
         report(`${server.metadata.name} was not created although its build has no create in progress`, firstCreateMs)
       }
+  }
+
+  /**
+   * True if the build becomes Unhealthy once the crashes of `servers` are counted. It gets no new servers from the moment they
+   * are noticed, but the crash of a server is counted only when the call in progress for it has ended, for example a create
+   * without a reply, which may take as long as `callTimeoutMs`. Holds only until then: the status is Unhealthy afterwards.
+   */
+  #crashedTooOften({ metadata, spec }: GameServerBuild, servers: readonly GameServer[]): boolean {
+    const { store } = this.deps()
+    const build = store.builds.get(keyOf(metadata))?.record
+    if (!build) return false
+    const uncounted = servers.filter((server) => {
+      const record = store.servers.get(keyOf(server.metadata))?.record
+      return record?.buildUid === build.uid && record.ending?.crash && !build.countedCrashes.includes(record.uid)
+    })
+    return buildHealth({ spec, crashes: build.crashes + uncounted.length }) === 'Unhealthy'
   }
 
   #waitsForCreate({ metadata, status }: GameServer): boolean {
