@@ -81,11 +81,13 @@ export class Reservations {
   #checkEnding(event: EventOf<'ServerEnding'>): void {
     const { reason, server } = event
     const record = this.deps().store.servers.get(keyOf(server))?.record
+    // Somebody has deleted it, and the reservation with it.
+    if (!record) return
     // A server that has not been started cannot be started from an earlier template.
-    const isUnstarted = reason === 'Replaced' && record?.state === 'Pending'
+    const isUnstarted = reason === 'Replaced' && record.state === 'Pending'
     const isScaling = reason === 'ScaledDown' || reason === 'Late' || (reason === 'Replaced' && !isUnstarted)
     if (isScaling) this.#refuse(event, `is terminated: ${reason}`)
-    if (record) this.givenUp(record.uid)
+    this.givenUp(record.uid)
   }
 
   #refuse({ server }: { readonly server: Ref }, what: string): void {
