@@ -264,7 +264,33 @@ const details: Resource = {
   },
 }
 
-export const definitions: readonly object[] = [builds, servers, details, allocations].map(definitionOf)
+const journals: Resource = {
+  kind: 'GameServerJournal',
+  shortNames: ['gsj', 'gkj'],
+  columns: [age],
+  schema: {
+    description:
+      'Allocations that were made together and are durable before the statuses of their GameServers show them, which is within a second. Written by the host that leads. Do not edit it.',
+    type: 'object',
+    properties: {
+      spec: {
+        description: 'The entries, and who has written them.',
+        type: 'object',
+        properties: {
+          owner: { ...text, description: 'The term of leadership in which it was written.' },
+          entries: {
+            type: 'array',
+            items: text,
+            description: 'One for each GameServer: a keyed hash, and its new status as JSON.',
+          },
+          writtenUpon,
+        },
+      },
+    },
+  },
+}
+
+export const definitions: readonly object[] = [builds, servers, details, allocations, journals].map(definitionOf)
 
 function definitionOf({ kind, shortNames, subresources, columns, schema }: Resource): object {
   const singular = kind.toLowerCase()

@@ -161,6 +161,8 @@ export class KubernetesBackend implements Backend {
 
   async close(): Promise<void> {
     this.#lifecycle.close()
+    // While this host still leads.
+    if (this.#store) await waitAtMost(this.#options.clock, closeTimeoutMs, this.#store.servers.flush())
     await this.#instances.close(this.#lifecycle.settled())
     this.#closeApi()
     // The API is still open for the store and the elector, so a call that hangs ends only when it times out.
@@ -188,7 +190,8 @@ export class KubernetesBackend implements Backend {
       this.#closeApi()
     }
     const isLeading = () => this.#isElecting && this.#fence.check() === undefined
-    const options = { api: this.#api, clock, logger, group, systemNamespace, namespaces, isLeading, onClosed }
+    const term = () => (isLeading() ? this.#fence.term : undefined)
+    const options = { api: this.#api, clock, logger, group, systemNamespace, namespaces, isLeading, term, onClosed }
     const check = { api: this.#api, logger }
     const checkPods = (namespace: string, template: PodTemplateSpec) => checkTemplate(check, namespace, template)
     this.#store = await openKubernetesStore({ ...options, checkTemplate: checkPods })

@@ -159,5 +159,5 @@ function rightsOf(roles: readonly Manifest[]): ReadonlySet<string> {
 /** The rights of the manifest in the namespace of games, without those that the fleet has in its system namespace only. */
 function gameRights(): readonly string[] {
   const roles = pick(manifest, 'Role').filter(({ metadata }) => metadata.name === 'gamekeeper-games')
-  return [...rightsOf(roles)].filter((right) => !/ leases$| gamekeeper-key$/.test(right))
+  return [...rightsOf(roles)].filter((right) => !/ leases$| gameserverjournals$| gamekeeper-key$/.test(right))
 }

@@ -11,6 +11,7 @@ Options:
   --from <n>      First seed. Default: 1.
   --hours <n>     Simulated hours with faults for each seed. Default: 1/6 (10 minutes).
   --history <n>   Lines of history to print for a failed seed. Default: 60.
+  --journal       The store has the journal of the Kubernetes store.
   --planted-bugs  Plant each bug of test/simulation/planted-bugs.ts in turn and print how many seeds find it.
   -h, --help      Print this help.`
 
@@ -20,6 +21,7 @@ export interface Flags {
   /** If undefined, the default of `simulate` applies. */
   readonly hours: number | undefined
   readonly history: number
+  readonly journal: boolean
   readonly plantedBugs: boolean
   readonly help: boolean
 }
@@ -33,16 +35,18 @@ export function readFlags(args: readonly string[]): Flags {
       hours: { type: 'string' },
       from: { type: 'string' },
       history: { type: 'string' },
+      journal: { type: 'boolean', default: false },
       'planted-bugs': { type: 'boolean', default: false },
       help: { type: 'boolean', short: 'h', default: false },
     },
   })
-  const { 'planted-bugs': plantedBugs, help } = values
+  const { 'planted-bugs': plantedBugs, journal, help } = values
   return {
     seeds: wholeNumber('seeds', values.seeds ?? (plantedBugs ? '200' : '100'), 1),
     from: wholeNumber('from', values.from ?? '1', 0),
     history: wholeNumber('history', values.history ?? '60', 0),
     hours: values.hours === undefined ? undefined : positive('hours', values.hours),
+    journal,
     plantedBugs,
     help,
   }

@@ -23,7 +23,7 @@ async function main(args: readonly string[]): Promise<number> {
   return flags.plantedBugs ? countPlantedBugs(flags) : simulateAll(flags)
 }
 
-async function simulateAll({ from, seeds, hours, history }: Flags): Promise<number> {
+async function simulateAll({ from, seeds, hours, history, journal }: Flags): Promise<number> {
   const progressLine = progress(seeds)
   const results = await run({
     script: await bundle(),
@@ -31,11 +31,12 @@ async function simulateAll({ from, seeds, hours, history }: Flags): Promise<numb
     seeds,
     minutes: hours === undefined ? undefined : hours * 60,
     historyLines: history,
+    journal,
     maxFailures,
     onResult(result) {
       progressLine.result(result)
       // Print each failure immediately, since a run may take hours.
-      if (result.violation !== undefined) console.log(failure(result, hours))
+      if (result.violation !== undefined) console.log(failure(result, hours, journal))
     },
   })
   progressLine.end()
@@ -43,12 +44,13 @@ async function simulateAll({ from, seeds, hours, history }: Flags): Promise<numb
   return results.some((result) => result.violation !== undefined) ? 1 : 0
 }
 
-function failure({ seed, violation, history }: SimulationResult, hours: number | undefined): string {
+function failure({ seed, violation, history }: SimulationResult, hours: number | undefined, journal: boolean): string {
+  const journalFlag = journal ? ' --journal' : ''
   const hoursFlag = hours === undefined ? '' : ` --hours ${hours}`
   return [
     `seed ${seed}: ${violation}`,
     ...history.map((line) => `  ${line}`),
-    `replay: npm run simulate -- --from ${seed} --seeds 1${hoursFlag} --history 400\n`,
+    `replay: npm run simulate -- --from ${seed} --seeds 1${hoursFlag}${journalFlag} --history 400\n`,
   ].join('\n')
 }
 
@@ -58,7 +60,8 @@ async function countPlantedBugs({ from, seeds, hours }: Flags): Promise<number> 
   console.log(`| planted bug | stands for | found in, of ${seeds} seeds | most frequent violation |\n|---|---|---|---|`)
   for (const bug of plantedBugs) {
     const minutes = hours === undefined ? undefined : hours * 60
-    const results = await run({ script: await bundle(bug), from, seeds, minutes, historyLines: 0 })
+    const { journal } = bug
+    const results = await run({ script: await bundle(bug), from, seeds, minutes, journal, historyLines: 0 })
     const violations = results.flatMap(({ violation }) => (violation === undefined ? [] : [withoutNames(violation)]))
     if (violations.length === 0) missed++
     console.log(`| ${bug.name} | ${bug.standsFor} | ${violations.length} | ${mostFrequent(violations)} |`)

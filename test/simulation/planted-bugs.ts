@@ -7,6 +7,8 @@ export interface PlantedBug extends Change {
   readonly standsFor: string
   /** Maximum number of seeds to try. Set for bugs that are rarely triggered. Default 60. */
   readonly seeds?: number
+  /** Whether the store has the journal of the Kubernetes store. */
+  readonly journal?: boolean
 }
 
 const allocation: readonly PlantedBug[] = [
@@ -722,6 +724,65 @@ const several: readonly PlantedBug[] = [
   },
 ]
 
+const journaling: readonly PlantedBug[] = [
+  {
+    name: 'a new leader does not read the journal',
+    standsFor: 'a session that was answered just before its host ended gets a second server',
+    file: 'adapters/kubernetes/store/journal/journal.ts',
+    from: 'this.#adopt(found, isMine && (found === undefined || found.owner === this.#owner))',
+    to: '',
+  },
+  {
+    name: 'entries leave the journal before their statuses are written',
+    standsFor: 'a session is lost between two writes that together make it durable',
+    file: 'adapters/kubernetes/store/journal/journal.ts',
+    from: 'await this.#write([...this.#lines(), ...lines])',
+    to: 'await this.#write(lines)',
+  },
+  {
+    name: 'an allocation is answered before the journal is written',
+    standsFor: 'a match is lost when its host crashes',
+    file: 'adapters/kubernetes/store/journal/journal.ts',
+    from: 'await this.#write([...this.#lines(), ...lines])',
+    to: 'this.#write([...this.#lines(), ...lines]).catch(() => {})',
+  },
+  {
+    name: 'the journal is written whatever its revision',
+    standsFor: 'a deposed leader overwrites what the next one has written',
+    file: 'src/testing/simulation/models/journal-model.ts',
+    from: "if (current?.revision !== revision) throw new FleetError('conflict', 'the journal has changed')",
+    to: '',
+  },
+  {
+    name: 'a write upon an entry does not say that it includes it',
+    standsFor: 'an old entry overwrites a newer record when the next leader carries it out',
+    file: 'adapters/kubernetes/store/journal/server-journal.ts',
+    from: 'const next = await write(at, beyond(revision))',
+    to: 'const next = await write(at, pending.entry.direct)',
+  },
+  {
+    name: 'a late write wins over an entry that it did not know',
+    standsFor: 'a write that was given up takes a server from the session that has been answered since',
+    file: 'adapters/kubernetes/store/journal/entry.ts',
+    from: '|| upon === entry.direct',
+    to: '',
+  },
+  {
+    name: 'a read does not show what is in the journal',
+    standsFor: 'a host takes its own session for lost, and gives it a second server',
+    file: 'adapters/kubernetes/store/journal/pending-entries.ts',
+    from: 'return pending.entry.uid === found.uid ? this.#withEntry(pending.entry, record) : { record, revision }',
+    to: 'return { record, revision }',
+  },
+  {
+    name: 'a list that was being read while a status was written shows neither the entry nor the status',
+    standsFor: 'a new leader with many servers gives a session that the last one has answered a second server',
+    file: 'adapters/kubernetes/store/journal/pending-entries.ts',
+    from: 'if (Number(revision) < Number(ended.revision)) return this.#withEntry(ended.entry, record)',
+    to: '',
+  },
+].map((bug) => ({ seeds: 300, journal: true, ...bug }))
+
 export const plantedBugs: readonly PlantedBug[] = [
   ...allocation,
   ...scaling,
@@ -736,4 +797,5 @@ export const plantedBugs: readonly PlantedBug[] = [
   ...reservations,
   ...selfAllocation,
   ...several,
+  ...journaling,
 ]

@@ -11,6 +11,8 @@ export interface RunOptions {
   readonly seeds: number
   readonly minutes?: number | undefined
   readonly historyLines?: number | undefined
+  /** Whether the store has the journal of the Kubernetes store. Default: no. */
+  readonly journal?: boolean | undefined
   /** Default: one per core. */
   readonly threads?: number
   /** Stop after this many seeds with a violation. Default: never. */
@@ -23,7 +25,7 @@ const maxMsPerMinute = 10_000
 
 /** Resolves to the results of all seeds that were run, ordered by seed. */
 export async function run(options: RunOptions): Promise<readonly SimulationResult[]> {
-  const { script, from, seeds, minutes, historyLines, maxFailures = Infinity, onResult } = options
+  const { script, from, seeds, minutes, historyLines, journal, maxFailures = Infinity, onResult } = options
   const threads = Math.min(options.threads ?? availableParallelism(), seeds)
   const results: SimulationResult[] = []
   let next = from
@@ -36,6 +38,7 @@ export async function run(options: RunOptions): Promise<readonly SimulationResul
           seed: next++,
           ...(minutes !== undefined && { minutes }),
           ...(historyLines !== undefined && { historyLines }),
+          ...(journal !== undefined && { journal }),
         }
         const result = await thread.simulate(task)
         if (result.violation !== undefined) failures++

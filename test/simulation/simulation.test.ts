@@ -24,6 +24,14 @@ describe('the simulation', { timeout: 600_000 }, () => {
     expect(results).toHaveLength(200)
   })
 
+  it('finds no violation in 100 seeds on a store with the journal of Kubernetes', async () => {
+    const script = await bundle()
+    const results = await run({ script, from: 1, seeds: 100, minutes, journal: true, historyLines: 60, maxFailures: 1 })
+    const failed = results.filter(({ violation }) => violation !== undefined)
+    expect(failed.map(({ seed, violation, history }) => [seed, violation, ...history].join('\n'))).toEqual([])
+    expect(results).toHaveLength(100)
+  })
+
   it('gives the same result for the same seed', async () => {
     const script = await bundle()
     const once = () => run({ script, from: 7, seeds: 1, minutes, historyLines: 400 })
@@ -110,6 +118,7 @@ describe('a planted bug', { timeout: 600_000 }, () => {
       from: 1,
       seeds: bug.seeds ?? 60,
       minutes,
+      journal: bug.journal,
       historyLines: 0,
       maxFailures: 1,
     })

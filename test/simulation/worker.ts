@@ -1,10 +1,14 @@
 /** Entry point of a worker thread, which simulates one seed per message. This file is bundled, never imported. */
 import { setPriority } from 'node:os'
 import { parentPort } from 'node:worker_threads'
-import { simulate, type SimulationOptions } from '../../src/testing/simulation/simulate.js'
+import { type SimulationOptions, simulateWith } from '../../src/testing/simulation/simulate.js'
+import { kubernetesJournal } from './journal.js'
 
 /** The options that can be sent to another thread. */
-export type Task = Omit<SimulationOptions, 'createFleet'>
+export interface Task extends Omit<SimulationOptions, 'createFleet'> {
+  /** Whether the store has the journal of the Kubernetes store. */
+  readonly journal?: boolean
+}
 
 try {
   // On Linux this lowers the priority of this thread only, so that tests with real processes take precedence.
@@ -16,7 +20,7 @@ try {
 // Keep stack traces short: they are expensive, and refused allocations create many errors.
 Error.stackTraceLimit = 4
 
-parentPort?.on('message', (task: Task) => {
+parentPort?.on('message', ({ journal, ...task }: Task) => {
   // A rejection becomes an `error` event of the worker, which the pool handles.
-  void simulate(task).then((result) => parentPort?.postMessage(result))
+  void simulateWith(task, journal ? kubernetesJournal : undefined).then((result) => parentPort?.postMessage(result))
 })

@@ -31,6 +31,9 @@ export interface KubernetesApiOptions {
   readonly fence?: WriteFence
 }
 
+/** What the store's collections use of it. */
+export type ObjectApi = Pick<KubernetesApi, 'closed' | 'list' | 'object' | 'pause' | 'priorityPauseMs' | 'request'>
+
 /** The response, or the delay before a retry if the server was busy and did not execute the call. */
 type Outcome = { readonly json: unknown } | { readonly retryAfterMs: number }
 

@@ -19,9 +19,15 @@ export class WriteFence {
   /** When the lease ends. Undefined if no lease is used and something else elects the leader. */
   #end: TimePoint | undefined
   #onExpired = () => {}
+  #term = 0
 
   constructor(clock: Clock) {
     this.#clock = clock
+  }
+
+  /** Another number each time that writes are allowed again after the fence was closed. */
+  get term(): number {
+    return this.#term
   }
 
   timePoint(): TimePoint {
@@ -36,6 +42,7 @@ export class WriteFence {
 
   /** Allows writes until `ms` after `start`. The first check after that time calls `onExpired`. */
   open(start: TimePoint, ms: number, onExpired: () => void): void {
+    if (this.#end === undefined || this.#end.elapsed === -Infinity) this.#term++
     this.#end = { elapsed: start.elapsed + ms, now: start.now + ms }
     this.#onExpired = onExpired
   }

@@ -4,7 +4,7 @@
  */
 import type { CallOptions } from '../../../src/contracts/call-options.js'
 import type { Build } from '../../../src/rules/model/resources.js'
-import type { KubernetesApi } from '../client/api.js'
+import type { ObjectApi } from '../client/api.js'
 import { fieldsAt, textAt } from '../client/fields.js'
 import { keyFor, type KubeObject, type OwnerReference, pathOf } from '../client/kube-objects.js'
 import type { KnownBuild } from './known-builds.js'
@@ -13,14 +13,14 @@ import type { FleetResources } from './objects/custom-resources.js'
 export type BuildIdentity = Pick<Build, 'uid' | 'createdAt'>
 
 export class BuildIdentities {
-  readonly #api: KubernetesApi
+  readonly #api: ObjectApi
   readonly #resources: FleetResources
   /** Records whose creation is in progress; their objects may not have a status yet. */
   readonly #creating = new Map<string, Build>()
   /** The build uid that the servers refer to, by the uid of the build's object. */
   readonly #fromServers = new Map<string, string>()
 
-  constructor(api: KubernetesApi, resources: FleetResources) {
+  constructor(api: ObjectApi, resources: FleetResources) {
     this.#api = api
     this.#resources = resources
   }

@@ -106,7 +106,7 @@ export abstract class CustomCollection<T extends Ref> implements Collection<T> {
     ref: Ref,
     revision: string,
     status: object,
-    options?: CallOptions & Pick<ApiCall, 'priority'>,
+    options?: CallOptions & Pick<ApiCall, 'priority' | 'group'>,
   ): Promise<string> {
     const object = await this.objects.putStatus(ref, revision, status, options)
     this.observe(object)

@@ -7,18 +7,18 @@ import { FleetError, throwIfAborted } from '../../../src/contracts/errors.js'
 import type { Ref } from '../../../src/rules/model/resources.js'
 import type { ApiCall } from '../client/api-call.js'
 import { creationError } from '../client/api-errors.js'
-import type { KubernetesApi } from '../client/api.js'
+import type { ObjectApi } from '../client/api.js'
 import { type KubeObject, pathOf, type ResourceType, typeMetaOf } from '../client/kube-objects.js'
 
 export interface CustomObjectsDependencies {
-  readonly api: KubernetesApi
+  readonly api: ObjectApi
   /** Undefined means all namespaces. */
   readonly namespaces: readonly string[] | undefined
   /** Throws `closed` if the store is closed. */
   readonly throwIfClosed: () => void
 }
 
-type CallDetails = Pick<ApiCall, 'body' | 'contentType' | 'priority'> & { readonly subresource?: string }
+type CallDetails = Pick<ApiCall, 'body' | 'contentType' | 'priority' | 'group'> & { readonly subresource?: string }
 
 export class CustomObjects {
   readonly #deps: CustomObjectsDependencies
@@ -76,12 +76,12 @@ export class CustomObjects {
     ref: Ref,
     revision: string,
     status: object,
-    { priority = false, ...options }: CallOptions & Pick<ApiCall, 'priority'> = {},
+    { priority = false, group, ...options }: CallOptions & Pick<ApiCall, 'priority' | 'group'> = {},
   ): Promise<KubeObject> {
     const { namespace, name } = ref
     const metadata = { namespace, name, resourceVersion: revision }
     const body = { ...typeMetaOf(this.#resource), metadata, status }
-    return this.#object('PUT', ref, { body, subresource: 'status', priority }, options)
+    return this.#object('PUT', ref, { body, subresource: 'status', priority, group }, options)
   }
 
   /** Replaces only the spec: other clients may own the labels, annotations and status. */

@@ -1,13 +1,21 @@
-/** Stores servers as GameServer objects. An allocation is a single conditional status write: the hot path of the fleet. */
+/**
+ * Stores servers as GameServer objects. An allocation is a single conditional status write, or one of many that are written together into
+ * the journal: the hot path of the fleet.
+ */
 import type { CallOptions } from '../../../src/contracts/call-options.js'
 import type { Logger } from '../../../src/contracts/logger.js'
 import type { Versioned } from '../../../src/contracts/store.js'
+import { FleetError } from '../../../src/contracts/errors.js'
+import { lastNumber } from '../../../src/rules/lifecycle/several-sessions.js'
 import { keyOf, type Ref, type Server } from '../../../src/rules/model/resources.js'
-import { fieldsAt, numberAt, textAt } from '../client/fields.js'
+import { type Fields, fieldsAt, numberAt, textAt } from '../client/fields.js'
 import { keyFor, type KubeObject, type OwnerReference, refOf, revisionOf } from '../client/kube-objects.js'
 import type { BuildCollection } from './build-collection.js'
 import { CustomCollection } from './custom-collection.js'
 import type { CustomObjectsDependencies } from './custom-objects.js'
+import type { StoredServer } from './journal/entry.js'
+import { ServerJournal, type ServerJournalDependencies } from './journal/server-journal.js'
+import type { StatusWrite } from './journal/status-writer.js'
 import { type FleetResources, ownerReferenceTo } from './objects/custom-resources.js'
 import { editedMetadata, type EditedMetadata } from './objects/edited-metadata.js'
 import {
@@ -17,6 +25,7 @@ import {
   readServer,
   serverStatus,
   type TokenKey,
+  withStatus,
 } from './objects/server-object.js'
 import { SpecRepair } from './spec-repair.js'
 
@@ -24,18 +33,25 @@ interface CachedServer {
   /** The record's uid. */
   readonly uid: string | undefined
   readonly owner: OwnerReference | undefined
-  readonly sessionID: string | undefined
-  /** The highest number of a session, if it has or had several. */
-  readonly startedSessions: number
+  /** The highest number of a session that it has or had. */
+  readonly lastNumber: number
   /** Why it is Pending, as its status says. */
   readonly message: string | undefined
   /** Labels and annotations that people have edited, which the data of this revision include. */
   readonly edited: EditedMetadata | undefined
   readonly revision: number
+  /** The revision that its status replaced. */
+  readonly upon: string | undefined
 }
+
+export type JournalOptions = Pick<
+  ServerJournalDependencies,
+  'clock' | 'logger' | 'storage' | 'term' | 'key' | 'warn' | 'minGroup'
+>
 
 export interface ServerCollectionOptions {
   readonly logger: Logger
+  readonly journal: JournalOptions
   /** Called with a sentence about an edit of a server's metadata that cannot be applied. */
   readonly editRefused: (ref: Ref, message: string) => void
 }
@@ -44,6 +60,7 @@ export class ServerCollection extends CustomCollection<Server> {
   readonly #resources: FleetResources
   readonly #cached = new Map<string, CachedServer>()
   readonly #specs: SpecRepair
+  readonly #journal: ServerJournal
   /** Why servers are still Pending. A write of a record replaces the whole status, so it includes this. */
   readonly #messages = new Map<string, string>()
   /** Edits that are not possible, by key, so that each is reported once. */
@@ -54,21 +71,37 @@ export class ServerCollection extends CustomCollection<Server> {
     deps: CustomObjectsDependencies,
     resources: FleetResources,
     encryption: TokenKey,
-    builds: BuildCollection,
-    { logger, editRefused }: ServerCollectionOptions,
+    builds: Pick<BuildCollection, 'ownerByUid'>,
+    { logger, editRefused, journal }: ServerCollectionOptions,
   ) {
     super(deps, {
       resource: resources.servers,
       read: (object) => readServer(object, encryption, resources.servers.group),
       create: (server) =>
         newServerObject(server, resources, encryption, builds.ownerByUid(server.namespace, server.buildUid)),
-      initialStatus: (server, basedOn) => (hasServerStatus(server) ? serverStatus(server, basedOn) : undefined),
+      initialStatus: (server, basedOn) =>
+        hasServerStatus(server) ? { ...serverStatus(server), writtenUpon: basedOn } : undefined,
     })
     this.#resources = resources
     this.#editRefused = editRefused
     this.#specs = new SpecRepair({
       ...{ api: deps.api, objects: this.objects, logger },
       isGenuine: (spec) => encryption.isGenuine(textAt(spec, 'token') ?? '', textAt(spec, 'uid') ?? ''),
+    })
+    this.#journal = new ServerJournal({
+      ...journal,
+      objects: {
+        read: (ref) => this.#readObject(ref),
+        write: (ref, write, options) => this.#writeStatus(ref, write, options),
+        remove: (ref, at, options) => super.delete(ref, at, options),
+      },
+      withStatus,
+      quietMs: () => deps.api.priorityPauseMs,
+      seen: (ref) => {
+        const cached = this.#cached.get(keyOf(ref))
+        if (cached?.owner === undefined) return undefined
+        return { uid: cached.owner.uid, revision: String(cached.revision), upon: cached.upon }
+      },
     })
   }
 
@@ -83,22 +116,76 @@ export class ServerCollection extends CustomCollection<Server> {
 
   /** A server's spec contains only its identity, which never changes, so a single status write is enough. */
   async update(record: Server, revision: string, options?: CallOptions): Promise<string> {
-    const basedOn = this.checkedRevision(revision, record)
-    // Only allocations get priority, because players are waiting for them.
-    const { session, startedSessions = 0 } = record
     const known = this.#cached.get(keyOf(record))
-    const priority =
-      session !== undefined && (known?.sessionID !== session.id || startedSessions > known.startedSessions)
+    const entry = this.#journal.statusOf(record)
+    // Only allocations get priority, because players are waiting for them.
+    const isAllocation = lastNumber(record) > (entry ? lastNumberIn(entry) : (known?.lastNumber ?? 0))
     if (record.state !== 'Pending') this.#messages.delete(keyOf(record))
     const message = this.#messages.get(keyOf(record))
     // The write succeeds only if the metadata are still those of the revision that it replaces.
-    const appliedMetadata = known?.edited
+    const { appliedMetadata } = entry ?? { appliedMetadata: known?.edited }
     const status = {
-      ...serverStatus(record, basedOn),
+      ...serverStatus(record),
       ...(message !== undefined && { message }),
-      ...(appliedMetadata && { appliedMetadata }),
+      ...(appliedMetadata !== undefined && { appliedMetadata }),
     }
-    return this.putStatus(record, basedOn, status, { ...options, priority })
+    return this.#journal.update({ record, status, revision, isAllocation }, options)
+  }
+
+  override async get(ref: Ref, options?: CallOptions): Promise<Versioned<Server> | undefined> {
+    await this.#journal.settled(ref)
+    return super.get(ref, options)
+  }
+
+  /** What an earlier leader has written into the journal is read first. */
+  override async list(options?: CallOptions): Promise<readonly Versioned<Server>[]> {
+    await this.#journal.takeOver()
+    return super.list(options)
+  }
+
+  override async create(record: Server, options?: CallOptions): Promise<string> {
+    const { term } = this.#journal
+    const revision = await super.create(record, options)
+    if (this.#journal.term === term) this.#journal.created(record, revision)
+    return revision
+  }
+
+  override delete(ref: Ref, revision: string, options?: CallOptions): Promise<void> {
+    return this.#journal.remove(ref, revision, options)
+  }
+
+  /** Brings the statuses of all servers up to date. Resolves when that is done, or has failed once. */
+  flush(): Promise<void> {
+    return this.#journal.flush()
+  }
+
+  close(): void {
+    this.#journal.close()
+  }
+
+  async #readObject(ref: Ref): Promise<StoredServer | undefined> {
+    try {
+      return this.#stored(await this.objects.get(ref, undefined))
+    } catch (error) {
+      if (FleetError.is(error, 'not-found')) return undefined
+      throw error
+    }
+  }
+
+  #writeStatus(
+    ref: Ref,
+    { status, at, upon, urgency }: StatusWrite,
+    options: CallOptions | undefined,
+  ): Promise<string> {
+    const revision = this.checkedRevision(at, ref)
+    const next = { ...status, writtenUpon: upon }
+    // Nobody waits for it, so the watch must report it, with what has been edited in the metadata meanwhile.
+    if (urgency === 'background') return this.#writeUnseen(ref, revision, next)
+    return this.putStatus(ref, revision, next, { ...options, priority: urgency === 'players wait' })
+  }
+
+  async #writeUnseen(ref: Ref, revision: string, status: object): Promise<string> {
+    return revisionOf(await this.objects.putStatus(ref, revision, status, { group: journalGroup }))
   }
 
   /** Sets why a server is still Pending. Returns false if its status says so already. */
@@ -132,7 +219,14 @@ export class ServerCollection extends CustomCollection<Server> {
   }
 
   override versioned(object: KubeObject): Versioned<Server> | undefined {
-    return super.versioned(this.#specs.withOriginalSpec(object))
+    const stored = this.#stored(object)
+    return stored && this.#journal.overlay(stored)
+  }
+
+  /** What the object says, without the journal. */
+  #stored(object: KubeObject): StoredServer | undefined {
+    const found = super.versioned(this.#specs.withOriginalSpec(object))
+    return found && { ...found, uid: object.metadata.uid ?? '', upon: uponIn(object) }
   }
 
   override isUnseen(object: KubeObject): boolean {
@@ -142,6 +236,7 @@ export class ServerCollection extends CustomCollection<Server> {
 
   override forgetAll(): void {
     this.#cached.clear()
+    this.#journal.forgetAll()
     this.#specs.forgetAll()
   }
 
@@ -150,6 +245,7 @@ export class ServerCollection extends CustomCollection<Server> {
     // A new server with that name already exists.
     if (cached && last && cached.revision > Number(revisionOf(last))) return
     this.#cached.delete(keyOf(ref))
+    this.#journal.forget(ref)
     this.#messages.delete(keyOf(ref))
     this.#refused.delete(keyOf(ref))
     this.#specs.forget(keyOf(ref))
@@ -166,9 +262,8 @@ export class ServerCollection extends CustomCollection<Server> {
     const status = fieldsAt(object, 'status')
     const message = isPending(object) ? textAt(status, 'message') : undefined
     const edited = editedMetadata(object, this.#resources.servers.group)
-    const sessionID = textAt(status, 'sessionID')
-    const startedSessions = numberAt(status, 'startedSessions') ?? 0
-    this.#cached.set(key, { uid, owner, sessionID, startedSessions, message, edited, revision })
+    const shown = { message, edited, lastNumber: lastNumberIn(status) }
+    this.#cached.set(key, { uid, owner, ...shown, revision, upon: uponIn(object) })
     if (edited) this.#reportRefused(object)
   }
 
@@ -180,6 +275,19 @@ export class ServerCollection extends CustomCollection<Server> {
     this.#refused.set(key, message)
     this.#editRefused(refOf(object), message)
   }
+}
+
+/** Writes that bring statuses up to date. They can use only a part of the connections. */
+const journalGroup = 'journal'
+
+/** `lastNumber` of the server with this status. */
+function lastNumberIn(status: Fields): number {
+  const isActive = textAt(status, 'sessionID') !== undefined
+  return numberAt(status, 'startedSessions') ?? (numberAt(status, 'endedSessions') ?? 0) + (isActive ? 1 : 0)
+}
+
+function uponIn(object: KubeObject): string | undefined {
+  return textAt(fieldsAt(object, 'status'), 'writtenUpon')
 }
 
 /** A new object has no status yet. */

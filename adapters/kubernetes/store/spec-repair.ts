@@ -6,7 +6,7 @@ import { isDeepStrictEqual } from 'node:util'
 import { FleetError } from '../../../src/contracts/errors.js'
 import type { Logger } from '../../../src/contracts/logger.js'
 import { pauseMs } from '../../../src/rules/lifecycle/backoff.js'
-import type { KubernetesApi } from '../client/api.js'
+import type { ObjectApi } from '../client/api.js'
 import { type Fields, fieldsAt } from '../client/fields.js'
 import { keyFor, type KubeObject, refOf, revisionOf } from '../client/kube-objects.js'
 import type { CustomObjects } from './custom-objects.js'
@@ -24,7 +24,7 @@ interface KnownSpec {
 const retryLimits = { initialMs: 500, maxMs: 30_000 }
 
 export interface SpecRepairDependencies {
-  readonly api: KubernetesApi
+  readonly api: ObjectApi
   readonly objects: CustomObjects
   readonly logger: Logger
   /** Whether the fleet has made this token for this uid. */

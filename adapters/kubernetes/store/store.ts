@@ -12,7 +12,8 @@ import { deriveKey } from '../../../src/platform/shared-key.js'
 import type { Ref } from '../../../src/rules/model/resources.js'
 import { RequestedAllocations } from '../allocations/requested-allocations.js'
 import type { KubernetesApi } from '../client/api.js'
-import type { OwnerReference } from '../client/kube-objects.js'
+import { type OwnerReference, typeMetaOf } from '../client/kube-objects.js'
+import { leaseName } from '../leader-election/lease.js'
 import { BuildCollection } from './build-collection.js'
 import { CollectionFollower } from './collection-follower.js'
 import { CustomObjects, type CustomObjectsDependencies } from './custom-objects.js'
@@ -20,6 +21,7 @@ import { DetailCollection } from './detail-collection.js'
 import { ClusterDisplay, involvedObject } from './display/display.js'
 import type { KubeEvent } from './display/kube-event.js'
 import { FleetHome } from './fleet-home.js'
+import { JournalObject } from './journal/journal-object.js'
 import { FleetKey } from './key/fleet-key.js'
 import { tokenEncryption } from './key/token-encryption.js'
 import { type FleetResources, fleetResources } from './objects/custom-resources.js'
@@ -39,6 +41,10 @@ export interface KubernetesStoreOptions {
   readonly namespaces: readonly string[] | undefined
   /** Whether this host leads. Default: not known. */
   readonly isLeading?: () => boolean
+  /** Changes whenever this host becomes the leader; undefined while it does not lead. Default: not known, so each write is by itself. */
+  readonly term?: () => number | undefined
+  /** The smallest number of allocations that are written together. Default 2. */
+  readonly minGroup?: number
   readonly checkTemplate?: CheckTemplate
   /** Called once the store has closed. */
   readonly onClosed?: () => void
@@ -86,7 +92,17 @@ export class KubernetesStore implements Store {
       const object = involvedObject(resources.servers, ref, this.ownerOfServer(ref))
       this.display.show({ type: 'Warning', reason: 'EditRefused', message, at: clock.now(), object })
     }
-    this.servers = new ServerCollection(deps, resources, encryption, this.builds, { logger, editRefused })
+    const { term = () => undefined, minGroup } = options
+    const journal = {
+      ...{ clock, logger, term, key: () => this.deriveKey('journal') },
+      storage: new JournalObject({
+        ...{ api, resource: resources.journals, namespace: systemNamespace, name: leaseName({ group, namespaces }) },
+      }),
+      warn: (message: string) => this.#warnOfJournal(message),
+      ...(minGroup !== undefined && { minGroup }),
+    }
+    const more = { logger, editRefused, journal }
+    this.servers = new ServerCollection(deps, resources, encryption, this.builds, more)
     this.details = new DetailCollection(deps, resources, this.servers)
     this.#allocations = new CustomObjects(deps, resources.allocations)
     this.#follower = new CollectionFollower({ api, clock, logger })
@@ -128,6 +144,12 @@ export class KubernetesStore implements Store {
     const { key } = this.#key
     const { group, namespaces } = this.#options
     return key && deriveKey(key, [purpose, group, ...(namespaces?.toSorted() ?? ['*'])].join(' '))
+  }
+
+  #warnOfJournal(message: string): void {
+    const { clock, group, namespaces, systemNamespace: namespace } = this.#options
+    const object = { ...typeMetaOf(this.#resources.journals), namespace, name: leaseName({ group, namespaces }) }
+    this.display.show({ type: 'Warning', reason: 'JournalEdited', message, at: clock.now(), object })
   }
 
   watch(listener: StoreListener): () => void {
@@ -188,6 +210,7 @@ export class KubernetesStore implements Store {
   async close(): Promise<void> {
     this.#closing.abort()
     try {
+      this.servers.close()
       this.#home.close()
       await this.#key.close()
       await this.display.close()

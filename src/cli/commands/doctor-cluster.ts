@@ -55,6 +55,7 @@ export function rightsOf(
     ]),
     ...inOne(system, '', 'secrets', 'get create'),
     ...inOne(system, '', 'secrets', 'list watch patch').map((right) => ({ ...right, name: keySecretName })),
+    ...inOne(system, apiGroup, 'gameserverjournals', 'get create update'),
     ...inOne(system, 'coordination.k8s.io', 'leases', 'get list watch create update'),
     ...(podName === undefined ? [] : inOne(ownNamespace, '', 'pods', 'list patch')),
   ]

@@ -18,6 +18,7 @@ import { BackendModel, type ModelInstance } from './models/backend-model.js'
 import { GameBehaviors } from './models/game-behaviors.js'
 import { Rooms } from './models/rooms.js'
 import { StartHangs } from './models/start-hangs.js'
+import type { TestedJournal } from './models/tested-journal.js'
 import { type StoreListener, StoreModel } from './models/store-model.js'
 import { type TimingAllowances, timingAllowances } from './timing-allowances.js'
 import { HostPool } from './world/host-pool.js'
@@ -50,7 +51,12 @@ export class SimulationRun implements SimulationContext {
   readonly #allowances: TimingAllowances
   readonly #behaviors: GameBehaviors
 
-  constructor(seed: number, createFleet: (options: FleetOptions) => Promise<Fleet>, limits: Partial<FleetLimits>) {
+  constructor(
+    seed: number,
+    createFleet: (options: FleetOptions) => Promise<Fleet>,
+    limits: Partial<FleetLimits>,
+    journal?: TestedJournal,
+  ) {
     const fleetLimits = { ...simulationLimits, ...limits }
     const allLimits: FleetLimits = { ...defaultLimits, ...fleetLimits }
     const world = new World(seed)
@@ -70,10 +76,17 @@ export class SimulationRun implements SimulationContext {
       [1, 50],
       [20, 200],
     ]) ?? [0, 5]
-    const isShared = hostCount > 1 || world.chance(0.5)
+    const isShared = hostCount > 1 || world.chance(0.5) || journal !== undefined
     // If the store is shared, the hosts watch it in runs with an even seed.
     const sharing = isShared ? (seed % 2 === 0 ? 'watched' : 'shared') : 'private'
-    this.store = new StoreModel(world, faultRate, latencyMs, sharing, this.#storeListener(sharing === 'watched'))
+    this.store = new StoreModel(
+      world,
+      faultRate,
+      latencyMs,
+      sharing,
+      this.#storeListener(sharing === 'watched'),
+      journal,
+    )
     this.backend = new BackendModel(world, faultRate, ports, {
       startHangs,
       behaviorOf: (spec) => this.#behaviors.behaviorOf(spec),

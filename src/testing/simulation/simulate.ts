@@ -6,6 +6,7 @@ import { FleetError } from '../../contracts/errors.js'
 import type { Fleet } from '../../contracts/fleet.js'
 import type { FleetLimits, FleetOptions } from '../../contracts/options.js'
 import { createFleet } from '../../fleet/create-fleet.js'
+import type { TestedJournal } from './models/tested-journal.js'
 import { SimulationRun } from './run.js'
 import { Violation } from './world/world.js'
 
@@ -39,8 +40,16 @@ export interface SimulationResult {
 }
 
 /** Resolves even if an invariant was violated: check `violation`. Rejects with `invalid` if the limits are invalid. */
-export async function simulate(options: SimulationOptions): Promise<SimulationResult> {
-  const simulation = new SimulationRun(options.seed, options.createFleet ?? createFleet, options.limits ?? {})
+export function simulate(options: SimulationOptions): Promise<SimulationResult> {
+  return simulateWith(options, undefined)
+}
+
+/** `simulate`, with a shared store that keeps several allocations in a journal, through this code. */
+export async function simulateWith(
+  options: SimulationOptions,
+  journal: TestedJournal | undefined,
+): Promise<SimulationResult> {
+  const simulation = new SimulationRun(options.seed, options.createFleet ?? createFleet, options.limits ?? {}, journal)
   let violation: string | undefined
   try {
     await simulation.run((options.minutes ?? 10) * 60_000)

@@ -17,14 +17,15 @@ import { ownNamespace } from './support/own-namespace.js'
 import { hollowBuild, hollowPod } from './support/scale-fleet.js'
 
 /**
- * Permissions used only by hosts that do not lead, and after failures, such as conflicts, writes whose response was lost and pods that
- * do not start.
+ * Permissions used only by hosts that do not lead, by the second leader and in a burst, and after failures, such as conflicts, writes whose
+ * response was lost and pods that do not start.
  */
 const inTrouble = [
   'watch leases',
   ...['get gameserverbuilds', 'get gameserverdetails', 'get gameservers', 'get pods', 'patch gameservers'],
   'get gameserverallocations',
   'patch secrets',
+  'update gameserverjournals',
   'list events',
 ]
 

@@ -13,6 +13,7 @@ export interface FleetResources {
   readonly servers: ResourceType
   readonly details: ResourceType
   readonly allocations: ResourceType
+  readonly journals: ResourceType
   /** Label on servers, details and pods with the name of their build. */
   readonly buildLabel: string
   /** Annotation on builds created by this store with the record's uid, used until the object's status contains the uid. */
@@ -28,6 +29,7 @@ export function fleetResources(group: string = defaultApiGroup): FleetResources 
     servers: resourceType(group, 'v1alpha1', 'gameservers', 'GameServer'),
     details: resourceType(group, 'v1alpha1', 'gameserverdetails', 'GameServerDetail'),
     allocations: resourceType(group, 'v1alpha1', 'gameserverallocations', 'GameServerAllocation'),
+    journals: resourceType(group, 'v1alpha1', 'gameserverjournals', 'GameServerJournal'),
     buildLabel: `${group}/build`,
     createdAsAnnotation: `${group}/made-as`,
     homeAnnotation: `${group}/home`,

@@ -15,7 +15,7 @@ import { dataOrNone, type ServerData } from '../../../../src/rules/model/server-
 import { defaultApiGroup } from '../../../../src/rules/model/wire.js'
 import { isObject } from '../../../../src/rules/validation/problem.js'
 import { formatPortPairs, parsePortPairs } from '../../../shared/port-pairs.js'
-import { fieldsAt, numberAt, rfc3339, textAt, timeAt } from '../../client/fields.js'
+import { type Fields, fieldsAt, numberAt, rfc3339, textAt, timeAt } from '../../client/fields.js'
 import { type KubeObject, type OwnerReference, typeMetaOf } from '../../client/kube-objects.js'
 import { readMoreSessions, readSession, sessionFields, shownSessions } from './session-fields.js'
 import type { FleetResources } from './custom-resources.js'
@@ -57,13 +57,33 @@ export function readServer(
   const createdAt = timeAt(spec, 'createdAt')
   if (namespace === undefined || uid === undefined || encrypted === undefined || build === undefined) return undefined
   if (buildUid === undefined || templateHash === undefined || createdAt === undefined) return undefined
+  const identity = { namespace, name, uid, ...encryption.decrypt(encrypted, uid), build, buildUid, createdAt }
+  const { data } = readEditedData(object, group)
+  return serverWith(identity, { templateHash, graceSeconds }, status, data)
+}
+
+/** What a server's spec says, and a status never changes. */
+type Identity = Pick<Server, 'namespace' | 'name' | 'uid' | 'token' | 'tokenLost' | 'build' | 'buildUid' | 'createdAt'>
+
+/** The same server with another status. */
+export function withStatus(server: Server, status: Fields): Server {
+  const { namespace, name, uid, token, tokenLost, build, buildUid, createdAt } = server
+  const identity = { namespace, name, uid, token, ...(tokenLost && { tokenLost }), build, buildUid, createdAt }
+  const templateHash = textAt(status, 'templateHash')
+  const template =
+    templateHash === undefined ? server : { templateHash, graceSeconds: numberAt(status, 'graceSeconds') }
+  return serverWith(identity, template, status, readData(status))
+}
+
+function serverWith(
+  identity: Identity,
+  { templateHash, graceSeconds }: { readonly templateHash: string; readonly graceSeconds?: number | undefined },
+  status: Fields,
+  data: ServerData | undefined,
+): Server {
+  const { createdAt, ...names } = identity
   const server: ServerDraft = {
-    namespace,
-    name,
-    uid,
-    ...encryption.decrypt(encrypted, uid),
-    build,
-    buildUid,
+    ...names,
     templateHash,
     ...(graceSeconds !== undefined && { graceSeconds }),
     createdAt,
@@ -88,7 +108,6 @@ export function readServer(
   if (endedSessions !== undefined) server.endedSessions = endedSessions
   const maintenance = readMaintenance(status)
   if (maintenance) server.maintenance = maintenance
-  const { data } = readEditedData(object, group)
   if (data) server.data = data
   const ending = readEnding(status['ending'])
   if (ending) server.ending = ending
@@ -119,12 +138,12 @@ export function newServerObject(
 }
 
 /**
- * `basedOn` is the revision that the write replaces. Including it changes the object, so that every write gets a new
+ * Without `writtenUpon`, the revision that the write replaces. Including it changes the object, so that every write gets a new
  * revision.
  */
-export function serverStatus(server: Server, basedOn: string): object {
+export function serverStatus(server: Server): Readonly<Record<string, unknown>> {
   const { session, maintenance, ending, state, health, templateHash, graceSeconds } = server
-  const status: Record<string, unknown> = { state, health, templateHash, graceSeconds, writtenUpon: basedOn }
+  const status: Record<string, unknown> = { state, health, templateHash, graceSeconds }
   if (server.address !== undefined) status['publicIP'] = server.address
   if (server.node !== undefined) status['nodeName'] = server.node
   if (server.ports) status['ports'] = formatPortPairs(server.ports)

@@ -74,6 +74,10 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 - apiGroups: [coordination.k8s.io]
   resources: [leases]
   verbs: [get, list, watch, create, update]
+# Allocations that are written together.
+- apiGroups: [mps.gamekeeper.com]
+  resources: [gameserverjournals]
+  verbs: [get, create, update]
 # The key that encrypts tokens in records, which is restored when it was deleted or edited.
 - apiGroups: ['']
   resources: [secrets]

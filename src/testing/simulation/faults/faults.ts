@@ -90,11 +90,19 @@ const faults: readonly Fault[] = [
   },
 ]
 
+/** Only for stores with a journal. */
+const journalEdited: Fault = {
+  kind: 'store: journal edited',
+  weight: 1,
+  inject: ({ store }) => store.journal?.edit(),
+}
+
 const weighted = faults.flatMap((fault) => Array.from({ length: fault.weight }, () => fault))
 
 /** Injects one random fault. */
 export function injectFault(context: SimulationContext): void {
-  const fault = context.world.oneOf(weighted)
+  const { store, world } = context
+  const fault = store.journal && world.chance(0.1) ? journalEdited : world.oneOf(weighted)
   const hit = fault?.inject(context)
   if (!fault || hit === undefined) return
   context.world.countFault(fault.kind)

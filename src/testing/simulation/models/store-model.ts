@@ -1,12 +1,14 @@
 /** Models a store that outlives the hosts: maps with compare-and-swap, accessed through calls that can fail in every way. */
 import { FleetError } from '../../../contracts/errors.js'
-import type { Collection, Store, Versioned } from '../../../contracts/store.js'
+import type { Collection, Store, StoreListener as WatchListener, Versioned } from '../../../contracts/store.js'
 import { type Build, type Detail, keyOf, type Ref, type Server } from '../../../rules/model/resources.js'
 import type { Host } from '../world/host.js'
 import type { World } from '../world/world.js'
 import { AllocationTracker } from './allocation-tracker.js'
+import { JournalModel } from './journal-model.js'
 import { remoteCall, type RemoteCallOptions } from './remote-call.js'
 import { StoreWatches } from './store-watches.js'
+import type { StoredServer, TestedJournal } from './tested-journal.js'
 
 /** Called synchronously when a change becomes durable. */
 export interface StoreListener {
@@ -36,6 +38,8 @@ export class StoreModel {
   readonly details = new Map<string, Versioned<Detail>>()
   readonly allocations: AllocationTracker
   readonly watches: StoreWatches
+  /** If several allocations share a write. */
+  readonly journal: JournalModel | undefined
   /** Number of all calls so far. */
   calls = 0
   /** Number of write calls so far. */
@@ -50,9 +54,20 @@ export class StoreModel {
     readonly latencyMs: readonly [number, number],
     readonly sharing: StoreSharing,
     readonly listener: StoreListener,
+    tested?: TestedJournal,
   ) {
     this.allocations = new AllocationTracker(world)
+    this.journal = tested && this.#withJournal(tested)
     this.watches = new StoreWatches(world, this)
+  }
+
+  /** The records of servers as watches report them. */
+  get objects(): ReadonlyMap<string, Versioned<Server>> {
+    return this.journal?.objects ?? this.servers
+  }
+
+  listMs(): number {
+    return this.journal?.listMs() ?? this.world.between(0, 200)
   }
 
   get shared(): boolean {
@@ -96,11 +111,15 @@ export class StoreModel {
       faultRate,
       remote: shared,
     }
-    const servers = this.#collection(this.servers, host, options, {
-      written: (before, after, late) => listener.serverWritten(before, after, late),
-      removed: (before) => listener.serverRemoved(before, false),
-      kind: 'servers',
-    })
+    const journaled = this.journal?.for(host, options)
+    const servers =
+      journaled?.servers ??
+      this.#collection(this.servers, host, options, {
+        written: (before, after, late) => listener.serverWritten(before, after, late),
+        removed: (before) => listener.serverRemoved(before, false),
+        kind: 'servers',
+      })
+    const watching = journaled?.watching ?? ((watchListener: WatchListener) => watchListener)
     return {
       shared,
       builds: this.#collection(this.builds, host, options, {
@@ -113,7 +132,7 @@ export class StoreModel {
         written: (_before, after) => listener.detailWritten(after),
         removed: (before) => listener.detailRemoved(before),
       }),
-      ...(this.watched && { watch: (watchListener) => this.watches.open(host, watchListener) }),
+      ...(this.watched && { watch: (watchListener) => this.watches.open(host, watching(watchListener)) }),
       close: () => Promise.resolve(),
     }
   }
@@ -125,6 +144,10 @@ export class StoreModel {
     const key = world.oneOf([...(records?.keys() ?? [])])
     const current = key === undefined ? undefined : records?.get(key)
     if (!records || key === undefined || !current) return undefined
+    if (records === servers && this.journal) {
+      this.journal.touch(key)
+      return key
+    }
     records.set(key, { record: current.record, revision: this.#nextRevision() })
     if (records === builds) this.watches.changed('builds', current.record)
     else if (records === servers) this.watches.changed('servers', current.record)
@@ -153,9 +176,26 @@ export class StoreModel {
     const current = this.servers.get(keyOf({ namespace, name }))
     if (!current) return
     this.servers.delete(keyOf(current.record))
+    this.journal?.remove(keyOf(current.record))
     this.#nextRevision()
     this.watches.changed('servers', current.record)
     this.listener.serverRemoved(current.record, true)
+  }
+
+  #withJournal(tested: TestedJournal): JournalModel {
+    const { listener, servers } = this
+    return new JournalModel(this.world, tested, {
+      servers,
+      nextRevision: () => this.#nextRevision(),
+      changed: (ref) => this.watches.changed('servers', ref),
+      received: (host, { record, revision }: StoredServer) => this.watches.seen(host, 'servers', record, revision),
+      counted: (isChange) => {
+        if (isChange) this.changes++
+        else this.calls++
+      },
+      written: (before, after, late) => listener.serverWritten(before, after, late),
+      removed: (before) => listener.serverRemoved(before, false),
+    })
   }
 
   #nextRevision(): string {

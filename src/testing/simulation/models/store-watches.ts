@@ -11,8 +11,10 @@ import type { World } from '../world/world.js'
 /** The watched collections of the store. */
 interface WatchedStore {
   readonly builds: ReadonlyMap<string, Versioned<Build>>
-  readonly servers: ReadonlyMap<string, Versioned<Server>>
+  readonly objects: ReadonlyMap<string, Versioned<Server>>
   readonly unavailable: boolean
+  /** How long a list takes, in ms. */
+  listMs(): number
 }
 
 type Kind = 'builds' | 'servers'
@@ -118,9 +120,9 @@ export class StoreWatches {
     const { world, store } = this
     if (store.unavailable || this.#isInterrupted(watch)) return void world.after(retryMs, () => this.#list(watch))
     const builds = [...store.builds.values()]
-    const servers = [...store.servers.values()]
+    const servers = [...store.objects.values()]
     watch.listing = false
-    watch.listedAt = world.elapsedMs + world.between(0, 200)
+    watch.listedAt = world.elapsedMs + store.listMs()
     const deliverList = <T extends Ref>(to: CollectionListener<T>, all: readonly Versioned<T>[]) =>
       this.#deliver(watch, watch.listedAt, () => to.listed(all))
     deliverList(watch.listener.builds, builds)
@@ -131,7 +133,7 @@ export class StoreWatches {
   #deliveryOf({ host, listener }: Watch, kind: Kind, ref: Ref): Delivery {
     const isNews = ({ revision }: Versioned<Ref>) => this.seen(host, kind, ref, revision)
     if (kind === 'builds') return deliveryOf(listener.builds, this.store.builds, ref, isNews)
-    return deliveryOf(listener.servers, this.store.servers, ref, isNews)
+    return deliveryOf(listener.servers, this.store.objects, ref, isNews)
   }
 
   #send(watch: Watch, key: string, delivery: Delivery): void {

@@ -29,6 +29,8 @@ export class Host {
   leads = false
   /** Elapsed ms at which its fleet last began to lead: some time after the election, because it reads the store first. */
   leadsSince = 0
+  /** How often this host was elected. */
+  terms = 0
   fleet: Fleet | undefined
   /** Elapsed ms at which the host started or last woke up. */
   awakeSince: number

@@ -77,6 +77,7 @@ export class Lease {
     this.onElected()
     host.run(() => {
       host.leads = true
+      host.terms++
       this.#electors.get(host)?.elected()
     })
   }

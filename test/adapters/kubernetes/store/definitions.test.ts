@@ -187,9 +187,9 @@ describe('the custom resource definitions', () => {
       const spec = at(document, 'spec')
       return { group: at(spec, 'group'), plural: at(spec, 'names.plural'), kind: at(spec, 'names.kind') }
     })
-    const { builds, servers, details, allocations } = fleetResources()
+    const { builds, servers, details, allocations, journals } = fleetResources()
     expect(found).toEqual(
-      [builds, servers, details, allocations].map(({ group, plural, kind }) => ({ group, plural, kind })),
+      [builds, servers, details, allocations, journals].map(({ group, plural, kind }) => ({ group, plural, kind })),
     )
   })
 
@@ -214,7 +214,7 @@ describe('the custom resource definitions', () => {
     const [build, server, detail] = await schemas()
     const open = { encrypt: (token: string) => token, decrypt: (token: string) => ({ token }) }
     const made = newServerObject(wholeServer, fleetResources(), open, undefined)
-    const written = { spec: at(made, 'spec'), status: serverStatus(wholeServer, '7') }
+    const written = { spec: at(made, 'spec'), status: { ...serverStatus(wholeServer), writtenUpon: '7' } }
     const spec = detailSpec(wholeDetail, '7')
     const appliedMetadata = { labels: { [anyKey]: 'dust' }, annotations: { [anyKey]: 'a note' } }
     for (const [schema, value] of [

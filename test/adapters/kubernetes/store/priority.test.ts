@@ -2,6 +2,7 @@
 import { expect, it } from 'vitest'
 import { fleetResources } from '../../../../adapters/kubernetes/store/objects/custom-resources.js'
 import { ServerCollection } from '../../../../adapters/kubernetes/store/server-collection.js'
+import { systemClock } from '../../../../src/contracts/clock.js'
 import { silentLogger } from '../../../../src/contracts/logger.js'
 import { minimalServer } from '../../../../src/testing/records.js'
 
@@ -25,7 +26,14 @@ it('an allocation has priority, also of a further session, and a later write of 
     fleetResources(),
     encryption,
     { ownerByUid: () => undefined },
-    { logger: silentLogger, editRefused: () => {} },
+    {
+      logger: silentLogger,
+      editRefused: () => {},
+      journal: {
+        ...{ clock: systemClock, logger: silentLogger, term: () => undefined, key: () => undefined, warn: () => {} },
+        storage: { read: async () => undefined, write: async () => '1' },
+      },
+    },
   )
   const idle = { ...minimalServer({ namespace: 'games', name: 'arena-1' }), state: 'StandingBy' as const }
   const active = { ...idle, state: 'Active' as const, session: { id: 'match', initialPlayers: [] } }

@@ -1,7 +1,7 @@
-import { beforeAll, test } from 'vitest'
+import { beforeAll, describe, test } from 'vitest'
 import { fleetResources } from '../../../../adapters/kubernetes/store/objects/custom-resources.js'
 import { pathOf } from '../../../../adapters/kubernetes/client/kube-objects.js'
-import { openKubernetesStore } from '../../../../adapters/kubernetes/store/store.js'
+import { type KubernetesStoreOptions, openKubernetesStore } from '../../../../adapters/kubernetes/store/store.js'
 import { systemClock } from '../../../../src/contracts/clock.js'
 import { silentLogger } from '../../../../src/contracts/logger.js'
 import { defaultApiGroup } from '../../../../src/rules/model/wire.js'
@@ -17,7 +17,7 @@ describeOnCluster('the store of custom resources', () => {
     for (const namespace of namespaces) await make(namespace)
   })
 
-  const open = () =>
+  const open = (options: Pick<KubernetesStoreOptions, 'term' | 'minGroup'> = {}) =>
     openKubernetesStore({
       api,
       clock: systemClock,
@@ -25,6 +25,7 @@ describeOnCluster('the store of custom resources', () => {
       group: defaultApiGroup,
       systemNamespace: namespaces[0],
       namespaces,
+      ...options,
     })
 
   async function empty(): Promise<void> {
@@ -41,9 +42,29 @@ describeOnCluster('the store of custom resources', () => {
       await empty()
       return open()
     },
-    reopen: open,
-    openShared: open,
+    reopen: () => open(),
+    openShared: () => open(),
     namespaces,
   })
   for (const { name, run } of cases) test(name, { timeout: 60_000 }, run)
+
+  describe('when its host leads, and every allocation goes through the journal', () => {
+    let term = 0
+    const lead = async () => {
+      const since = ++term
+      const store = await open({ term: () => since, minGroup: 1 })
+      // As a new leader does.
+      await store.servers.list()
+      return store
+    }
+    const led = storeConformance({
+      open: async () => {
+        await empty()
+        return lead()
+      },
+      reopen: lead,
+      namespaces,
+    })
+    for (const { name, run } of led) test(name, { timeout: 60_000 }, run)
+  })
 })

@@ -1,0 +1,259 @@
+/**
+ * Owns the journal for one term of leadership. A leader takes it over before it reads servers: it reads the entries, and writes the journal,
+ * so that no write of an earlier leader can succeed any more. Every write is conditional, and after one whose outcome is unknown the journal
+ * is taken over again, which says what has become of it.
+ */
+import type { Clock } from '../../../../src/contracts/clock.js'
+import { FleetError } from '../../../../src/contracts/errors.js'
+import type { Logger } from '../../../../src/contracts/logger.js'
+import { keyOf, type Ref } from '../../../../src/rules/model/resources.js'
+import { type JournalEntry, openEntry, sealEntry, sessionsIn } from './entry.js'
+import { isUnsupported, type JournalStorage, type StoredJournal } from './journal-object.js'
+import type { PendingEntries } from './pending-entries.js'
+
+export interface JournalDependencies {
+  readonly clock: Clock
+  readonly logger: Logger
+  readonly storage: JournalStorage
+  /** Changes whenever this host becomes the leader. Undefined while it does not lead. */
+  readonly term: () => number | undefined
+  /** The key for the hashes of entries. Undefined while it is not known. */
+  readonly key: () => Uint8Array | undefined
+  /** Shows operators what is wrong with the journal. */
+  readonly warn: (message: string) => void
+}
+
+/** `unsettled`: the outcome of the last write is not known. `lost`: another leader has taken the journal over. */
+type State = 'unused' | 'owned' | 'unsettled' | 'lost'
+
+const maxAttempts = 5
+
+export class Journal {
+  readonly #deps: JournalDependencies
+  readonly #pending: PendingEntries
+  #state: State = 'unused'
+  #term: number | undefined
+  #owner = ''
+  #revision: string | undefined
+  /** Number of lines in the journal, as last written. */
+  #written = 0
+  /** Servers whose entries may or may not be in the journal. */
+  readonly #unknown = new Set<string>()
+  /** The last of the calls, which run one after the other. Never rejects. */
+  #last: Promise<void> = Promise.resolve()
+  #hasWarned = false
+  /** All callers share it: one after the other, each would wait for a timeout while the journal cannot be reached. */
+  #settling: Promise<void> | undefined
+
+  constructor(deps: JournalDependencies, pending: PendingEntries) {
+    this.#deps = deps
+    this.#pending = pending
+  }
+
+  get isOwned(): boolean {
+    return this.#state === 'owned' && this.isCurrent
+  }
+
+  /** Whether this host leads, and has taken the journal over since it became the leader. */
+  get isCurrent(): boolean {
+    return this.#term !== undefined && this.#term === this.#deps.term()
+  }
+
+  /** Whether the outcome of a write of this host must be found out. */
+  get isUnsettled(): boolean {
+    return this.#state === 'unsettled' && this.isCurrent
+  }
+
+  /** Whether the journal contains entries that are not pending any more. */
+  get hasRemains(): boolean {
+    return this.isOwned && this.#written > this.#pending.size
+  }
+
+  /** Whether it is unknown if this server has an entry. */
+  isUnknown(ref: Ref): boolean {
+    return this.#unknown.size > 0 && this.#unknown.has(keyOf(ref))
+  }
+
+  /** Call before all servers are read. Rejects if the journal cannot be read, and if it may contain entries that are not known. */
+  takeOver(): Promise<void> {
+    return this.#inTurn(async () => {
+      const term = this.#deps.term()
+      if (term === undefined) return this.#readOnly()
+      if (term === this.#term && this.#state === 'owned') return
+      if (term !== this.#term) this.#begin(term)
+      await this.#claim(true)
+    })
+  }
+
+  /**
+   * Adds the entries. Resolves with those that were not added, for certain. Rejects if that is not known; the journal then counts as
+   * unsettled.
+   */
+  append(entries: readonly JournalEntry[]): Promise<ReadonlySet<JournalEntry>> {
+    return this.#inTurn(async () => {
+      const key = this.#deps.key()
+      if (!this.isOwned || !key) return new Set(entries)
+      const lines = entries.map((entry) => sealEntry(entry, key))
+      try {
+        await this.#write([...this.#lines(), ...lines])
+      } catch (error) {
+        return this.#afterFailure(entries, error)
+      }
+      const now = this.#deps.clock.elapsed()
+      for (const [i, entry] of entries.entries()) this.#pending.add(entry, lines[i] ?? '', now)
+      return new Set()
+    })
+  }
+
+  /** Finds out what has become of a write. Rejects if that is not possible now. */
+  settle(): Promise<void> {
+    this.#settling ??= this.#inTurn(async () => {
+      if (this.isUnsettled) await this.#claim(false)
+      if (this.#unknown.size > 0) throw outcomeUnknown('another host leads the fleet')
+    }).finally(() => (this.#settling = undefined))
+    return this.#settling
+  }
+
+  /** `writtenUpon` of a status that this leader writes upon this resourceVersion. */
+  mark(at: string): string {
+    return this.isCurrent ? `${at}@${this.#owner}` : at
+  }
+
+  /** Removes the entries that are not pending any more. */
+  trim(): Promise<void> {
+    return this.#inTurn(async () => {
+      if (!this.hasRemains) return
+      try {
+        await this.#write(this.#lines())
+      } catch (error) {
+        this.#state = 'unsettled'
+        if (!isRefusal(error)) throw error
+        await this.#claim(false)
+      }
+    })
+  }
+
+  #begin(term: number): void {
+    const { clock } = this.#deps
+    this.#term = term
+    this.#owner = Buffer.from(clock.randomBytes(8)).toString('hex')
+    this.#state = 'unused'
+    this.#pending.clear()
+    this.#unknown.clear()
+  }
+
+  /** Makes the journal this host's, and the entries in it known. Without `force`, gives way to another leader. */
+  async #claim(force: boolean): Promise<void> {
+    const isMine = this.#state !== 'unused'
+    for (let attempt = 1; ; attempt++) {
+      try {
+        const found = await this.#deps.storage.read()
+        if (!force && found && found.owner !== this.#owner) {
+          this.#state = 'lost'
+          return
+        }
+        this.#adopt(found, isMine && (found === undefined || found.owner === this.#owner))
+        this.#revision = found?.revision
+        await this.#write(this.#lines())
+        this.#state = 'owned'
+        this.#unknown.clear()
+        return
+      } catch (error) {
+        if (isRefusal(error) && attempt < maxAttempts) continue
+        if (!isRefusal(error) && isUnsupported(error) && !isMine) {
+          return this.#doWithout(error)
+        }
+        throw error
+      }
+    }
+  }
+
+  /** `wasMine`: whether nobody but this host should have written it. */
+  #adopt(found: StoredJournal | undefined, wasMine: boolean): void {
+    const { clock, key, logger, warn } = this.#deps
+    const secret = key()
+    if (!secret) throw new FleetError('unavailable', 'this host does not know the key of the fleet')
+    const known = new Set(found?.entries)
+    const missing = [...this.#pending.all()].filter(({ line }) => !known.has(line))
+    if (wasMine && missing.length > 0) {
+      logger.warn({ sessions: sessionsIn(missing.map(({ entry }) => entry)) }, 'entries of the journal restored')
+      if (!this.#hasWarned) warn('The journal was edited or deleted while it was in use. It has been restored.')
+      this.#hasWarned = true
+    }
+    const damaged: string[] = []
+    for (const line of known) {
+      const entry = openEntry(line, secret)
+      if (entry && !this.#pending.get(entry)) this.#pending.add(entry, line, clock.elapsed())
+      else if (!entry) damaged.push(line)
+    }
+    if (damaged.length === 0) return
+    logger.error({ entries: damaged }, 'entries of the journal are not genuine; they are left out')
+    warn(
+      `${damaged.length} entries of the journal were edited, and are left out. Sessions that were allocated within the second before the last leader ended may be missing.`,
+    )
+  }
+
+  /** A host that does not lead by the Lease must not write the journal. It sees the entries in place of statuses. */
+  async #readOnly(): Promise<void> {
+    const { clock, key, storage } = this.#deps
+    const secret = key()
+    if (!secret) return
+    try {
+      const found = await storage.read()
+      for (const line of found?.entries ?? []) {
+        const entry = openEntry(line, secret)
+        if (entry) this.#pending.add(entry, line, clock.elapsed())
+      }
+    } catch (error) {
+      if (!isUnsupported(error)) throw error
+    }
+  }
+
+  #doWithout(error: unknown): void {
+    this.#state = 'unused'
+    const message =
+      'cannot use a journal, so each allocation is written by itself: install the definition of GameServerJournal, and grant `get`, `create` and `update` on gameserverjournals'
+    this.#deps.logger.warn({ err: error }, message)
+  }
+
+  /** Resolves with the entries that are certainly not in the journal. */
+  async #afterFailure(entries: readonly JournalEntry[], error: unknown): Promise<ReadonlySet<JournalEntry>> {
+    this.#state = 'unsettled'
+    if (!isRefusal(error)) for (const entry of entries) this.#unknown.add(keyOf(entry))
+    try {
+      await this.#claim(false)
+    } catch {
+      // Found out later, before any of these servers is read or written.
+    }
+    if (entries.some((entry) => this.isUnknown(entry))) throw outcomeUnknown(error)
+    return new Set(entries.filter((entry) => this.#pending.get(entry)?.entry.revision !== entry.revision))
+  }
+
+  async #write(lines: readonly string[]): Promise<void> {
+    const { storage } = this.#deps
+    this.#revision = await storage.write({ owner: this.#owner, entries: lines }, this.#revision)
+    this.#written = lines.length
+  }
+
+  #lines(): readonly string[] {
+    return Array.from(this.#pending.all(), ({ line }) => line)
+  }
+
+  #inTurn<T>(work: () => Promise<T>): Promise<T> {
+    const result = this.#last.then(work)
+    this.#last = result.then(
+      () => {},
+      () => {},
+    )
+    return result
+  }
+}
+
+/** The write has had no effect and never will. */
+function isRefusal(error: unknown): boolean {
+  return (['conflict', 'not-found', 'not-leader', 'closed'] as const).some((code) => FleetError.is(error, code))
+}
+
+function outcomeUnknown(cause: unknown): FleetError {
+  return new FleetError('unavailable', 'it is not known yet whether the journal contains the session', { cause })
+}

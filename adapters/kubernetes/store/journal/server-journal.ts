@@ -1,0 +1,224 @@
+/**
+ * Group commit for servers. While one allocation is being written by itself, those that arrive together with it wait, and are then made
+ * durable in one write of the journal. Callers see ordinary compare-and-swap: a write that resolves is durable, whether in the status or in
+ * the journal, and every read shows it.
+ */
+import type { CallOptions } from '../../../../src/contracts/call-options.js'
+import type { Clock } from '../../../../src/contracts/clock.js'
+import { FleetError, throwIfAborted } from '../../../../src/contracts/errors.js'
+import type { Logger } from '../../../../src/contracts/logger.js'
+import type { Versioned } from '../../../../src/contracts/store.js'
+import { keyOf, type Ref, type Server } from '../../../../src/rules/model/resources.js'
+import { beyond, type StoredServer } from './entry.js'
+import { GroupCommit } from './group-commit.js'
+import { Journal, type JournalDependencies } from './journal.js'
+import { OwnWrites } from './own-writes.js'
+import { PendingEntries, type PendingEntry } from './pending-entries.js'
+import { type ServerObjects, StatusWriter } from './status-writer.js'
+
+export interface ServerJournalDependencies extends Omit<JournalDependencies, 'clock' | 'logger'> {
+  readonly clock: Clock
+  readonly logger: Logger
+  readonly objects: ServerObjects
+  readonly withStatus: (server: Server, status: Readonly<Record<string, unknown>>) => Server
+  /** How long no allocation has been written, in ms. */
+  readonly quietMs: () => number
+  /** The newest version of the server's object that this host has seen. */
+  readonly seen: (ref: Ref) => Omit<StoredServer, 'record'> | undefined
+  /** The smallest number of allocations that are written together. Default 2. */
+  readonly minGroup?: number
+}
+
+export interface ServerUpdate {
+  readonly record: Server
+  /** All of the new status, but `writtenUpon`. */
+  readonly status: Readonly<Record<string, unknown>>
+  readonly revision: string
+  /** Whether players wait for it. */
+  readonly isAllocation: boolean
+}
+
+const maxAttempts = 5
+
+export class ServerJournal {
+  readonly #deps: ServerJournalDependencies
+  readonly #pending: PendingEntries
+  readonly #journal: Journal
+  readonly #statuses: StatusWriter
+  readonly #group: GroupCommit
+  readonly #own: OwnWrites
+  readonly #objects: ServerObjects
+  /** The last write of each server by a caller; they run one after the other. Never rejects. */
+  readonly #busy = new Map<string, Promise<void>>()
+
+  constructor(deps: ServerJournalDependencies) {
+    this.#deps = deps
+    this.#own = new OwnWrites(deps.term)
+    this.#objects = {
+      ...deps.objects,
+      write: async (ref, write, options) => {
+        const term = deps.term()
+        const revision = await deps.objects.write(ref, write, options)
+        // Another host may have led since it was sent, and know this version.
+        if (deps.term() === term) this.#own.wrote(ref, revision)
+        return revision
+      },
+    }
+    this.#pending = new PendingEntries(deps.withStatus)
+    this.#journal = new Journal(deps, this.#pending)
+    this.#statuses = new StatusWriter({
+      ...{ ...deps, objects: this.#objects, journal: this.#journal, pending: this.#pending },
+      isBusy: (ref) => this.#busy.has(keyOf(ref)),
+    })
+    this.#group = new GroupCommit({
+      ...{ clock: deps.clock, journal: this.#journal, pending: this.#pending, minGroup: deps.minGroup ?? 2 },
+      added: () => this.#statuses.wake(),
+    })
+  }
+
+  /** Call before all servers are read. */
+  async takeOver(): Promise<void> {
+    await this.#journal.takeOver()
+    this.#statuses.wake()
+  }
+
+  /** Call before a server is read, so that the read shows what has become of a write whose outcome is unknown. */
+  async settled(ref: Ref): Promise<void> {
+    if (this.#journal.isUnknown(ref)) await this.#journal.settle()
+  }
+
+  /** The record as callers see it. */
+  overlay(found: StoredServer): Versioned<Server> {
+    return this.#pending.overlay(found)
+  }
+
+  /** The status that the server's entry has. Undefined if there is none. */
+  statusOf(ref: Ref): Readonly<Record<string, unknown>> | undefined {
+    return this.#pending.get(ref)?.entry.status
+  }
+
+  /** Resolves with the new revision once the update is durable. */
+  update(update: ServerUpdate, options?: CallOptions): Promise<string> {
+    return this.#inTurn(update.record, async () => {
+      throwIfAborted(options?.signal)
+      await this.settled(update.record)
+      const { record, status, revision, isAllocation } = update
+      const urgency = isAllocation ? 'players wait' : 'normal'
+      const write = (at: string, upon: string) => this.#objects.write(record, { status, at, upon, urgency }, options)
+      if (this.#pending.get(record)) return this.#updateEntry(record, revision, write)
+      const at = this.#pending.resolve(record, revision)
+      const mark = this.#journal.mark(at)
+      const direct = () => write(at, mark)
+      const seen = this.#deps.seen(record)
+      if (!isAllocation || seen?.revision !== at || !this.#own.has(record, at)) return direct()
+      const { namespace, name } = record
+      const { uid, upon } = seen
+      return this.#group.commit({ namespace, name, uid, base: at, direct: mark, upon, status }, direct, options)
+    })
+  }
+
+  remove(ref: Ref, revision: string, options?: CallOptions): Promise<void> {
+    return this.#inTurn(ref, async () => {
+      throwIfAborted(options?.signal)
+      await this.settled(ref)
+      await this.#overEntry(ref, revision, (at) => this.#objects.remove(ref, at, options))
+      this.forget(ref)
+    })
+  }
+
+  /** The server does not exist any more. */
+  forget(ref: Ref): void {
+    this.#pending.forget(ref)
+    this.#own.forget(ref)
+  }
+
+  get term(): number | undefined {
+    return this.#deps.term()
+  }
+
+  /** This host has created the server. */
+  created(ref: Ref, revision: string): void {
+    this.#own.wrote(ref, revision)
+  }
+
+  /** Call when resourceVersions have gone back. */
+  forgetAll(): void {
+    this.#pending.forgetEnded()
+  }
+
+  /** Brings all statuses up to date. Resolves when that is done, or has failed once. */
+  flush(): Promise<void> {
+    return this.#statuses.flush()
+  }
+
+  close(): void {
+    this.#statuses.stop()
+  }
+
+  /** A write upon an entry includes it, and so replaces it. */
+  async #updateEntry(
+    ref: Ref,
+    revision: string,
+    write: (at: string, upon: string) => Promise<string>,
+  ): Promise<string> {
+    return this.#overEntry(ref, revision, async (at, pending) => {
+      if (!pending) return write(at, this.#journal.mark(at))
+      // The caller does not know the labels or annotations that have changed.
+      if (this.#journal.isCurrent && pending.at !== pending.entry.base) throw await this.#writeFirst(pending)
+      const next = await write(at, beyond(revision))
+      this.#pending.superseded(pending, next)
+      this.#statuses.wake()
+      return next
+    })
+  }
+
+  /** Writes at the resourceVersion that stands for the revision. With an entry, this is the newest one on which it is pending. */
+  async #overEntry<T>(
+    ref: Ref,
+    revision: string,
+    write: (at: string, pending: PendingEntry | undefined) => Promise<T>,
+  ): Promise<T> {
+    for (let attempt = 1; ; attempt++) {
+      await this.#pending.get(ref)?.writing
+      const pending = this.#pending.get(ref)
+      if (!pending) return write(this.#pending.resolve(ref, revision), undefined)
+      if (pending.entry.revision !== revision) throw changed(ref)
+      try {
+        return await write(pending.at, pending)
+      } catch (error) {
+        if (!FleetError.is(error, 'conflict') || attempt >= maxAttempts || !this.#pending.has(pending)) throw error
+        // Whoever has written the server may not have known the entry.
+        const isPending = this.#pending.review(pending, await this.#objects.read(ref), true)
+        if (!isPending && this.#pending.resolve(ref, revision) === revision) throw error
+      }
+    }
+  }
+
+  /** Returns the error for a caller whose record is older than the object. */
+  async #writeFirst(pending: PendingEntry): Promise<FleetError> {
+    const { entry } = pending
+    await this.#statuses.writeNow(pending)
+    if (!this.#pending.has(pending)) return changed(entry)
+    return new FleetError('unavailable', `cannot write the status of ${keyOf(entry)} now`)
+  }
+
+  #inTurn<T>(ref: Ref, work: () => Promise<T>): Promise<T> {
+    const key = keyOf(ref)
+    const before = this.#busy.get(key)
+    const result = before ? before.then(work) : work()
+    const ended: Promise<void> = result.then(
+      () => this.#end(key, ended),
+      () => this.#end(key, ended),
+    )
+    this.#busy.set(key, ended)
+    return result
+  }
+
+  #end(key: string, ended: Promise<void>): void {
+    if (this.#busy.get(key) === ended) this.#busy.delete(key)
+  }
+}
+
+function changed({ namespace, name }: Ref): FleetError {
+  return new FleetError('conflict', `GameServer ${namespace}/${name} has been changed; read it again`)
+}

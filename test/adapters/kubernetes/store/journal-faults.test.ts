@@ -1,0 +1,106 @@
+/** Faults of the journal that lost or doubled a session: other leaders without it, writes of earlier terms, restored backups. */
+import { expect, it } from 'vitest'
+import { ApiError } from '../../../../adapters/kubernetes/client/api-errors.js'
+import { FleetError } from '../../../../src/contracts/errors.js'
+import { openEntry } from '../../../../adapters/kubernetes/store/journal/entry.js'
+import { Host, JournalWorld } from '../support/journal-world.js'
+
+const key = new Uint8Array(32)
+async function scene(minGroup = 1) {
+  const world = new JournalWorld()
+  for (const name of ['a', 'b', 'c', 'd']) world.addServer(name)
+  const leader = (await new Host(world, 'one', { minGroup }).lead(1)).own()
+  return { world, leader, at: (name: string) => world.server(name).revision }
+}
+function journaled({ journal }: JournalWorld): readonly unknown[] {
+  return (journal?.entries ?? []).map((line) => openEntry(line, key)?.status['sessionID'])
+}
+const forbidden = () =>
+  new FleetError('unavailable', 'forbidden', { cause: new ApiError(403, 'Forbidden', 'forbidden', 'x') })
+
+it.each(['same leader', 'next leader'])(
+  'a session answered by a leader without the journal is not undone by an old entry: %s',
+  async (who) => {
+    const { world, leader, at } = await scene()
+    const base = at('a')
+    await leader.allocate('a', 'old', base)
+    leader.term = undefined // killed before the status was written
+    const two = new Host(world, 'two', { minGroup: 1 })
+    two.held = (call) => (call.endsWith('journal') ? Promise.reject(forbidden()) : undefined)
+    await two.lead(1)
+    await two.allocate('a', 'answered', base)
+    expect(world.session('a')).toBe('answered')
+    two.held = undefined
+    const next = who === 'same leader' ? two : new Host(world, 'three')
+    if (next !== two) two.term = undefined
+    await next.lead(1)
+    await world.clock.until(() => journaled(world).length === 0)
+    expect(world.session('a')).toBe('answered')
+  },
+)
+
+it('a version whose write was sent in an earlier term of the same host is not its own', async () => {
+  const { world, leader, at } = await scene()
+  let release = () => {}
+  // Answered late: the response arrives when the host leads again.
+  const record = world.server('a').record
+  const original = world.call.bind(world)
+  world.call = (async (host: Host, call: never, name: string, effect: () => unknown) => {
+    const result = await original(host, call, name, effect)
+    if (host === leader && (call as string) === 'write status' && name === 'a')
+      await new Promise<void>((r) => (release = r))
+    return result
+  }) as never
+  const writing = leader.update({ ...record, health: 'Healthy' }, at('a'))
+  await world.clock.advance(1)
+  world.call = original
+  const v2 = at('a')
+  // Another host leads meanwhile. Its allocation of that version takes effect late, and its answer arrives.
+  leader.term = undefined
+  const two = await new Host(world, 'two').lead(1)
+  let land = () => {}
+  two.held = (call) => (call === 'write status' ? new Promise<void>((r) => (land = r)) : undefined)
+  const second = two.allocate('a', 'of-two', v2)
+  await world.clock.advance(1)
+  two.term = undefined
+  await leader.lead(3)
+  release()
+  await writing
+  const first = leader.allocate('a', 'of-one', v2).then(
+    () => 'answered',
+    () => 'refused',
+  )
+  await world.clock.advance(1)
+  land()
+  const outcomes = [
+    await first,
+    await second.then(
+      () => 'answered',
+      () => 'refused',
+    ),
+  ]
+  expect(outcomes.filter((o) => o === 'answered')).toHaveLength(1)
+})
+
+it('an entry leaves the journal after the cluster was restored from a backup', async () => {
+  const { world, leader, at } = await scene()
+  world.addServer('z')
+  await leader.allocate('a', 'match', at('a'))
+  world.touch('a')
+  leader.see('a')
+  // Restored: revisions are smaller than those that were seen.
+  const { record, uid, upon } = world.server('a')
+  world.servers.set('games/a', { record, uid, upon, revision: '50' })
+  leader.journal.forgetAll()
+  leader.see('a')
+  leader.quietMs = 1000
+  await world.clock.advance(60_000)
+  expect(world.session('a')).toBe('match')
+})
+
+it('a leader that has lost its lease before the journal is written says so', async () => {
+  const { leader, at } = await scene()
+  leader.held = (call) =>
+    call.startsWith('write') ? Promise.reject(new FleetError('not-leader', 'no lease')) : undefined
+  await expect(leader.allocate('a', 'match', at('a'))).rejects.toMatchObject({ code: 'not-leader' })
+})

@@ -1,0 +1,274 @@
+/**
+ * An API server in memory with the GameServers and the journal of one fleet, and hosts that use them through the real collection. It stands
+ * in for the Kubernetes client, so that calls fail as it reports them, and time is virtual.
+ */
+import type { ObjectApi } from '../../../../adapters/kubernetes/client/api.js'
+import type { ApiCall } from '../../../../adapters/kubernetes/client/api-call.js'
+import { failedCall, parseApiError } from '../../../../adapters/kubernetes/client/api-errors.js'
+import type { Fields } from '../../../../adapters/kubernetes/client/fields.js'
+import { isKubeObject, type KubeObject, pathOf } from '../../../../adapters/kubernetes/client/kube-objects.js'
+import { openEntry } from '../../../../adapters/kubernetes/store/journal/entry.js'
+import { JournalObject } from '../../../../adapters/kubernetes/store/journal/journal-object.js'
+import { fleetResources } from '../../../../adapters/kubernetes/store/objects/custom-resources.js'
+import { ServerCollection } from '../../../../adapters/kubernetes/store/server-collection.js'
+import { FleetError } from '../../../../src/contracts/errors.js'
+import { silentLogger } from '../../../../src/contracts/logger.js'
+import type { Versioned } from '../../../../src/contracts/store.js'
+import type { Server } from '../../../../src/rules/model/resources.js'
+import { isObject } from '../../../../src/rules/validation/problem.js'
+import { minimalServer } from '../../../../src/testing/records.js'
+import { virtualClock } from '../../../../src/testing/virtual-clock.js'
+
+/**
+ * An HTTP status; `lost`: it takes effect, and the answer does not arrive; `unreached`: it does not arrive; `late`: it takes effect when
+ * the caller has given up; `killed`: the host ends before it is sent; `killed after`: once it has taken effect.
+ */
+export type Fault = number | 'lost' | 'unreached' | 'late' | 'killed' | 'killed after'
+
+const resources = fleetResources()
+const key = new Uint8Array(32)
+const home = { namespace: 'games', name: 'gamekeeper' }
+const journalPath = pathOf(resources.journals, home)
+/** How long a caller waits for an answer that does not arrive, in ms. */
+const timeoutMs = 2_000
+const encryption = {
+  encrypt: (token: string) => token,
+  decrypt: (token: string) => ({ token }),
+  isGenuine: () => true,
+}
+
+export class JournalCluster {
+  readonly clock
+  readonly #objects = new Map<string, KubeObject>()
+  #revision = 100
+
+  constructor(seed = 1) {
+    this.clock = virtualClock({ seed })
+  }
+
+  /** Lets time pass until the work is done. */
+  async during<T>(work: Promise<T>): Promise<T> {
+    let isDone = false
+    const end = () => void (isDone = true)
+    work.then(end, end)
+    await this.clock.until(() => isDone)
+    return work
+  }
+
+  server(name: string): KubeObject {
+    return this.at(serverPath(name))
+  }
+
+  /** The session that the status of the server shows. */
+  shown(name: string): unknown {
+    const { status } = this.server(name)
+    return isObject(status) ? status['sessionID'] : undefined
+  }
+
+  /** The sessions in the journal. */
+  journaled(): readonly unknown[] {
+    const lines = this.journal?.['entries']
+    return Array.isArray(lines) ? lines.map((line) => openEntry(String(line), key)?.status['sessionID']) : []
+  }
+
+  get journal(): Fields | undefined {
+    const spec = this.#objects.get(journalPath)?.['spec']
+    return isObject(spec) ? spec : undefined
+  }
+
+  /** As `kubectl edit` does; without fields, as `kubectl delete`. */
+  editJournal(fields: Fields | undefined): void {
+    if (fields) this.#put(journalPath, { ...this.at(journalPath), spec: { ...this.journal, ...fields } })
+    else this.#objects.delete(journalPath)
+  }
+
+  label(name: string, labels: Readonly<Record<string, string>>): KubeObject {
+    const { metadata, ...object } = this.server(name)
+    return this.#put(serverPath(name), {
+      ...object,
+      metadata: { ...metadata, labels: { ...metadata.labels, ...labels } },
+    })
+  }
+
+  /** As a host of a version without the journal does. */
+  writeStatus(name: string, status: Fields): KubeObject {
+    const object = this.server(name)
+    return this.#put(serverPath(name), {
+      ...object,
+      status: { ...status, writtenUpon: object.metadata.resourceVersion },
+    })
+  }
+
+  at(path: string): KubeObject {
+    const found = this.#objects.get(path)
+    if (!found) throw failed(404, { what: 'get', method: 'GET', path })
+    return found
+  }
+
+  list(): readonly KubeObject[] {
+    return [...this.#objects].filter(([path]) => path !== journalPath).map(([, object]) => object)
+  }
+
+  get revision(): string {
+    return String(this.#revision)
+  }
+
+  /** What the API server does. Throws the error that the client reports. */
+  answer(call: ApiCall): KubeObject {
+    const path = call.path.replace(/\/status$/, '')
+    if (call.method === 'GET') return this.at(path)
+    const body: unknown = call.body
+    if (call.method === 'DELETE') return this.#delete(path, call)
+    if (!isKubeObject(body)) throw failed(400, call)
+    if (call.method === 'POST') return this.#create(`${path}/${body.metadata.name}`, body, call)
+    const object = this.at(path)
+    if (body.metadata.resourceVersion !== object.metadata.resourceVersion) throw failed(409, call)
+    const part = call.path === path ? 'spec' : 'status'
+    return this.#put(path, { ...object, [part]: body[part] })
+  }
+
+  #create(path: string, body: KubeObject, call: ApiCall): KubeObject {
+    if (this.#objects.has(path)) throw failed(409, call)
+    return this.#put(path, { ...body, metadata: { ...body.metadata, uid: `object-${this.#revision}` } })
+  }
+
+  #delete(path: string, call: ApiCall): KubeObject {
+    const object = this.at(path)
+    const { preconditions } = { preconditions: undefined, ...call.body }
+    const expected = isObject(preconditions) ? preconditions['resourceVersion'] : undefined
+    if (expected !== object.metadata.resourceVersion) throw failed(409, call)
+    this.#objects.delete(path)
+    return object
+  }
+
+  #put(path: string, object: KubeObject): KubeObject {
+    const text = JSON.stringify({
+      ...object,
+      metadata: { ...object.metadata, resourceVersion: String(++this.#revision) },
+    })
+    const stored: unknown = JSON.parse(text)
+    if (!isKubeObject(stored)) throw new Error(`not an object: ${text}`)
+    this.#objects.set(path, stored)
+    return stored
+  }
+}
+
+export interface HostOptions {
+  /** Default: undefined, so it does not lead. */
+  readonly term?: number
+  readonly minGroup?: number
+}
+
+export class ClusterHost {
+  readonly warnings: string[] = []
+  readonly servers: ServerCollection
+  term: number | undefined
+  isKilled = false
+  /** How long a call takes, and its answer, in ms. */
+  latencyMs = 1
+  answerMs = 1
+  /** How long a list takes after its first page, in ms. */
+  listMs = 0
+  /** Called before each call is sent. */
+  fault: (call: ApiCall) => Fault | undefined = () => undefined
+
+  constructor(
+    readonly cluster: JournalCluster,
+    { term, minGroup = 1 }: HostOptions = {},
+  ) {
+    const { clock } = cluster
+    this.term = term
+    const api: ObjectApi = {
+      closed: false,
+      priorityPauseMs: 1_000,
+      pause: (ms) => this.#sleep(ms),
+      list: (call) => this.#list(call),
+      object: (call) => this.#call(call, () => cluster.answer(call)),
+      request: (call) => this.#call(call, () => cluster.answer(call)),
+    }
+    const journal = {
+      ...{ clock, logger: silentLogger, term: () => (this.isKilled ? undefined : this.term), key: () => key, minGroup },
+      warn: (message: string) => void this.warnings.push(message),
+      storage: new JournalObject({ api, resource: resources.journals, ...home }),
+    }
+    const deps = { api, namespaces: ['games'], throwIfClosed: () => {} }
+    const options = { logger: silentLogger, editRefused: () => {}, journal }
+    this.servers = new ServerCollection(deps, resources, encryption, { ownerByUid: () => undefined }, options)
+  }
+
+  /** Calls that have been sent take effect. Nothing else happens any more. */
+  kill(): void {
+    this.isKilled = true
+    this.servers.close()
+  }
+
+  /** Stores a server that stands by. Resolves with its revision. */
+  async add(name: string): Promise<Versioned<Server>> {
+    const record = { ...serverRecord(name), state: 'StandingBy' as const }
+    return { record, revision: await this.servers.create(record) }
+  }
+
+  /** What a watch does with an object. */
+  see(object: KubeObject): Versioned<Server> | undefined {
+    return this.servers.isUnseen(object) ? this.servers.versioned(object) : undefined
+  }
+
+  async #list(call: ApiCall) {
+    const { cluster } = this
+    const found = await this.#call(call, () => ({ items: cluster.list(), revision: cluster.revision }))
+    await this.#sleep(this.listMs)
+    return structuredClone(found)
+  }
+
+  async #call<T>(call: ApiCall, effect: () => T): Promise<T> {
+    const { answerMs } = this
+    const fault = this.fault(call)
+    if (fault === 'killed') this.kill()
+    if (this.isKilled) return new Promise(() => {})
+    if (call.method !== 'GET' && this.term === undefined) throw new FleetError('not-leader', `cannot ${call.what}`)
+    await this.#sleep(this.latencyMs)
+    if (typeof fault === 'number') throw failed(fault, call)
+    if (fault === 'late') this.cluster.clock.after(timeoutMs + 100, () => void attempt(effect))
+    const outcome = fault === 'late' || fault === 'unreached' ? undefined : attempt(effect)
+    if (fault === 'killed after') this.kill()
+    if (fault === 'lost' || !outcome) {
+      await this.#sleep(timeoutMs)
+      throw new FleetError('unavailable', `failed to ${call.what}: no answer`)
+    }
+    await this.#sleep(answerMs)
+    return structuredClone(outcome())
+  }
+
+  /** Never ends once the host is killed. */
+  #sleep(ms: number): Promise<void> {
+    return new Promise((resolve) => this.cluster.clock.after(ms, () => void (this.isKilled || resolve())))
+  }
+}
+
+export function serverRecord(name: string): Server {
+  return minimalServer({ namespace: 'games', name })
+}
+
+export function withSession(record: Server, id: string): Server {
+  return { ...record, state: 'Active', session: { id, initialPlayers: [] } }
+}
+
+function serverPath(name: string): string {
+  return pathOf(resources.servers, { namespace: 'games', name })
+}
+
+function attempt<T>(effect: () => T): () => T {
+  try {
+    const value = effect()
+    return () => value
+  } catch (error) {
+    return () => {
+      throw error
+    }
+  }
+}
+
+function failed(status: number, { what, path }: ApiCall): FleetError {
+  const text = JSON.stringify({ message: `HTTP ${status}`, details: { name: path } })
+  return failedCall(parseApiError(status, text), what, 'memory')
+}
