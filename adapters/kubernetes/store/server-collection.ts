@@ -8,6 +8,7 @@ import type { Versioned } from '../../../src/contracts/store.js'
 import { FleetError } from '../../../src/contracts/errors.js'
 import { lastNumber } from '../../../src/rules/lifecycle/several-sessions.js'
 import { keyOf, type Ref, type Server } from '../../../src/rules/model/resources.js'
+import type { ApiCall } from '../client/api-call.js'
 import { type Fields, fieldsAt, numberAt, textAt } from '../client/fields.js'
 import { keyFor, type KubeObject, type OwnerReference, refOf, revisionOf } from '../client/kube-objects.js'
 import type { BuildCollection } from './build-collection.js'
@@ -43,6 +44,8 @@ interface CachedServer {
   /** The revision that its status replaced. */
   readonly upon: string | undefined
 }
+
+type CallPriority = Pick<ApiCall, 'group' | 'priority'>
 
 export type JournalOptions = Pick<
   ServerJournalDependencies,
@@ -180,12 +183,13 @@ export class ServerCollection extends CustomCollection<Server> {
     const revision = this.checkedRevision(at, ref)
     const next = { ...status, writtenUpon: upon }
     // Nobody waits for it, so the watch must report it, with what has been edited in the metadata meanwhile.
-    if (urgency === 'background') return this.#writeUnseen(ref, revision, next)
+    if (urgency === 'background') return this.#writeUnseen(ref, revision, next, { group: journalGroup })
+    if (urgency === 'overdue') return this.#writeUnseen(ref, revision, next, { priority: true })
     return this.putStatus(ref, revision, next, { ...options, priority: urgency === 'players wait' })
   }
 
-  async #writeUnseen(ref: Ref, revision: string, status: object): Promise<string> {
-    return revisionOf(await this.objects.putStatus(ref, revision, status, { group: journalGroup }))
+  async #writeUnseen(ref: Ref, revision: string, status: object, how: CallPriority): Promise<string> {
+    return revisionOf(await this.objects.putStatus(ref, revision, status, how))
   }
 
   /** Sets why a server is still Pending. Returns false if its status says so already. */

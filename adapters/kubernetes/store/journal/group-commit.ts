@@ -6,11 +6,13 @@ import { entryRevision, type JournalEntry } from './entry.js'
 import type { Journal } from './journal.js'
 import type { PendingEntries } from './pending-entries.js'
 import { maxDelayMs } from './status-writer.js'
+import { maxConcurrent, type WritePace } from './write-pace.js'
 
 export interface GroupCommitDependencies {
   readonly clock: Clock
   readonly journal: Journal
   readonly pending: PendingEntries
+  readonly pace: WritePace
   readonly minGroup: number
   /** Called after entries were added. */
   readonly added: () => void
@@ -18,8 +20,12 @@ export interface GroupCommitDependencies {
 
 interface Waiting {
   readonly entry: JournalEntry
+  /** About that of its line in the journal. */
+  readonly length: number
   /** Writes the status instead. */
   readonly direct: () => Promise<string>
+  /** Elapsed ms. */
+  readonly since: number
   readonly signal: AbortSignal | undefined
   readonly resolve: (revision: string | Promise<string>) => void
   readonly reject: (error: unknown) => void
@@ -30,12 +36,16 @@ export const maxEntries = 256
 /** In characters. Every write of the journal contains all entries that the statuses do not show yet. */
 const maxJournalLength = 256 * 1024
 const maxEntryLength = 8 * 1024
+/** Of the line, besides the status. */
+const otherLength = 512
 /** While an entry has waited for longer, allocations are written by themselves, so that statuses lag by less than a second. */
 export const maxLagMs = maxDelayMs + 200
 /** More callers than that wait for each other. */
 const maxDirect = 2
+/** The same while statuses lag behind, so that they get half of the connections. */
+const maxDirectBehind = maxConcurrent
 
-/** Nobody waits longer for a write of others that hangs. */
+/** Nobody waits longer for writes of others that all hang. */
 const maxWaitMs = 1_000
 
 export class GroupCommit {
@@ -43,6 +53,9 @@ export class GroupCommit {
   #queue: Waiting[] = []
   #direct = 0
   #isAppending = false
+  /** Elapsed ms at which the last write ended. */
+  #progressAt = 0
+  readonly #whenIdle: (() => void)[] = []
 
   constructor(deps: GroupCommitDependencies) {
     this.#deps = deps
@@ -54,19 +67,45 @@ export class GroupCommit {
     direct: () => Promise<string>,
     options: CallOptions | undefined,
   ): Promise<string> {
-    if (!this.#isOpen || JSON.stringify(draft.status).length > maxEntryLength) return direct()
+    const statusLength = JSON.stringify(draft.status).length
+    if (!this.#deps.journal.isOwned || statusLength > maxEntryLength) return direct()
     const id = Buffer.from(this.#deps.clock.randomBytes(6)).toString('base64url')
     const entry = { ...draft, revision: entryRevision(draft.base, id) }
     return new Promise((resolve, reject) => {
-      const waiting = { entry, direct, signal: options?.signal, resolve, reject }
+      const waiting = {
+        entry,
+        length: statusLength + otherLength,
+        since: this.#deps.clock.elapsed(),
+        direct,
+        signal: options?.signal,
+        resolve,
+        reject,
+      }
       this.#queue.push(waiting)
       this.#next()
-      if (!this.#queue.includes(waiting)) return
-      this.#deps.clock.after(maxWaitMs, () => {
-        const at = this.#queue.indexOf(waiting)
-        if (at >= 0) this.#queue.splice(at, 1).forEach((each) => this.#writeDirectly(each))
-      })
+      this.#watch(waiting)
     })
+  }
+
+  /** Writes it directly once nothing that it may wait for has ended for a while. */
+  #watch(waiting: Waiting): void {
+    if (!this.#queue.includes(waiting)) return
+    const { clock } = this.#deps
+    const since = Math.max(this.#progressAt, waiting.since)
+    const ms = since + maxWaitMs - clock.elapsed()
+    if (ms > 0) return void clock.after(ms, () => this.#watch(waiting))
+    this.#queue.splice(this.#queue.indexOf(waiting), 1)
+    this.#writeDirectly(waiting)
+    this.#next()
+  }
+
+  /** Resolves once nobody waits, and nothing is being added to the journal. */
+  idle(): Promise<void> {
+    return this.#isIdle ? Promise.resolve() : new Promise((resolve) => this.#whenIdle.push(resolve))
+  }
+
+  get #isIdle(): boolean {
+    return this.#queue.length === 0 && !this.#isAppending
   }
 
   get #isOpen(): boolean {
@@ -74,25 +113,42 @@ export class GroupCommit {
     const oldest = pending.oldest()
     return (
       journal.isOwned &&
-      pending.size < maxEntries &&
+      this.#room > 0 &&
       pending.length < maxJournalLength &&
       (oldest === undefined || clock.elapsed() - oldest.since < maxLagMs)
     )
   }
 
+  /** How many entries may be added. */
+  get #room(): number {
+    const { pace, pending } = this.#deps
+    return Math.min(maxEntries, pace.maxEntries) - pending.size
+  }
+
   #next(): void {
+    this.#start()
+    if (this.#isIdle) for (const resolve of this.#whenIdle.splice(0)) resolve()
+  }
+
+  #start(): void {
     while (this.#queue.length > 0) {
-      if (!this.#isOpen && !this.#isAppending) this.#queue.splice(0).forEach((each) => this.#writeDirectly(each))
-      else if (this.#isAppending) return
-      else if (this.#queue.length >= this.#deps.minGroup) void this.#append(this.#queue.splice(0, this.#room))
-      else if (this.#direct < maxDirect) this.#queue.splice(0, 1).forEach((each) => this.#writeDirectly(each))
+      if (this.#isAppending) return
+      const { journal, minGroup } = this.#deps
+      const isOpen = this.#isOpen
+      if (!journal.isOwned) this.#queue.splice(0).forEach((each) => this.#writeDirectly(each))
+      else if (isOpen && this.#queue.length >= minGroup) void this.#append(this.#take())
+      else if (this.#direct < (isOpen ? maxDirect : maxDirectBehind))
+        this.#queue.splice(0, 1).forEach((each) => this.#writeDirectly(each))
       else return
     }
   }
 
-  get #room(): number {
-    const { pending } = this.#deps
-    return Math.min(maxEntries - pending.size, Math.ceil((maxJournalLength - pending.length) / maxEntryLength))
+  /** As many of those who wait as fit into the journal; at least one. */
+  #take(): readonly Waiting[] {
+    let { length } = this.#deps.pending
+    const room = this.#room
+    const end = this.#queue.slice(0, room).findIndex((each) => (length += each.length) > maxJournalLength)
+    return this.#queue.splice(0, end < 0 ? room : Math.max(1, end))
   }
 
   /** Never rejects. */
@@ -110,6 +166,7 @@ export class GroupCommit {
       for (const { reject } of wanted) reject(error)
     }
     this.#isAppending = false
+    this.#progressAt = this.#deps.clock.elapsed()
     this.#deps.added()
     this.#next()
   }
@@ -120,6 +177,7 @@ export class GroupCommit {
     const written = direct()
     const ended = () => {
       this.#direct--
+      this.#progressAt = this.#deps.clock.elapsed()
       this.#next()
     }
     written.then(ended, ended)

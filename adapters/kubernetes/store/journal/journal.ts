@@ -6,6 +6,7 @@
 import type { Clock } from '../../../../src/contracts/clock.js'
 import { FleetError } from '../../../../src/contracts/errors.js'
 import type { Logger } from '../../../../src/contracts/logger.js'
+import { statusOf } from '../../client/api-errors.js'
 import { keyOf, type Ref } from '../../../../src/rules/model/resources.js'
 import { type JournalEntry, openEntry, sealEntry, sessionsIn } from './entry.js'
 import { isUnsupported, type JournalStorage, type StoredJournal } from './journal-object.js'
@@ -109,7 +110,8 @@ export class Journal {
   settle(): Promise<void> {
     this.#settling ??= this.#inTurn(async () => {
       if (this.isUnsettled) await this.#claim(false)
-      if (this.#unknown.size > 0) throw outcomeUnknown('another host leads the fleet')
+      else if (this.#unknown.size > 0) await this.#readUnknown()
+      if (this.#unknown.size > 0) throw outcomeUnknown('this host does not lead any more')
     }).finally(() => (this.#settling = undefined))
     return this.#settling
   }
@@ -148,10 +150,7 @@ export class Journal {
     for (let attempt = 1; ; attempt++) {
       try {
         const found = await this.#deps.storage.read()
-        if (!force && found && found.owner !== this.#owner) {
-          this.#state = 'lost'
-          return
-        }
+        if (!force && found && found.owner !== this.#owner) return this.#giveUp(found)
         this.#adopt(found, isMine && (found === undefined || found.owner === this.#owner))
         this.#revision = found?.revision
         await this.#write(this.#lines())
@@ -166,6 +165,24 @@ export class Journal {
         throw error
       }
     }
+  }
+
+  /**
+   * Another leader, or somebody with kubectl, has written it. The writes of this host have had their effect before that, or never will. A
+   * session that it contains is durable, whoever its owner is.
+   */
+  #giveUp(found: StoredJournal): void {
+    const { clock, key, logger } = this.#deps
+    this.#state = 'lost'
+    const secret = key()
+    for (const line of secret ? found.entries : []) {
+      const entry = secret && openEntry(line, secret)
+      if (entry && this.isUnknown(entry)) this.#pending.add(entry, line, clock.elapsed())
+    }
+    this.#unknown.clear()
+    const message =
+      'the journal has another owner, so each allocation is written by itself until it is taken over again'
+    logger.warn({ owner: found.owner }, message)
   }
 
   /** `wasMine`: whether nobody but this host should have written it. */
@@ -183,8 +200,8 @@ export class Journal {
     const damaged: string[] = []
     for (const line of known) {
       const entry = openEntry(line, secret)
-      if (entry && !this.#pending.get(entry)) this.#pending.add(entry, line, clock.elapsed())
-      else if (!entry) damaged.push(line)
+      if (!entry) damaged.push(line)
+      else if (isNewer(entry, this.#pending.get(entry)?.entry)) this.#pending.add(entry, line, clock.elapsed())
     }
     if (damaged.length === 0) return
     logger.error({ entries: damaged }, 'entries of the journal are not genuine; they are left out')
@@ -209,6 +226,12 @@ export class Journal {
     }
   }
 
+  /** While this host does not lead: its last write is still on its way until the next leader has taken the journal over. */
+  async #readUnknown(): Promise<void> {
+    const found = await this.#deps.storage.read()
+    if (found && found.owner !== this.#owner) this.#giveUp(found)
+  }
+
   #doWithout(error: unknown): void {
     this.#state = 'unused'
     const message =
@@ -219,7 +242,7 @@ export class Journal {
   /** Resolves with the entries that are certainly not in the journal. */
   async #afterFailure(entries: readonly JournalEntry[], error: unknown): Promise<ReadonlySet<JournalEntry>> {
     this.#state = 'unsettled'
-    if (!isRefusal(error)) for (const entry of entries) this.#unknown.add(keyOf(entry))
+    if (!hasNoEffect(error)) for (const entry of entries) this.#unknown.add(keyOf(entry))
     try {
       await this.#claim(false)
     } catch {
@@ -252,6 +275,17 @@ export class Journal {
 /** The write has had no effect and never will. */
 function isRefusal(error: unknown): boolean {
   return (['conflict', 'not-found', 'not-leader', 'closed'] as const).some((code) => FleetError.is(error, code))
+}
+
+/** The API server has refused it, so it is not on its way any more. */
+function hasNoEffect(error: unknown): boolean {
+  const status = statusOf(error)
+  return isRefusal(error) || (status !== undefined && status >= 400 && status < 500 && status !== 408)
+}
+
+/** Of several entries for one server, which an edited journal has, the last one counts. */
+function isNewer(entry: JournalEntry, than: JournalEntry | undefined): boolean {
+  return than === undefined || Number(entry.base) > Number(than.base)
 }
 
 function outcomeUnknown(cause: unknown): FleetError {

@@ -12,9 +12,11 @@ import { keyOf, type Ref, type Server } from '../../../../src/rules/model/resour
 import { beyond, type StoredServer } from './entry.js'
 import { GroupCommit } from './group-commit.js'
 import { Journal, type JournalDependencies } from './journal.js'
+import type { JournalStorage } from './journal-object.js'
 import { OwnWrites } from './own-writes.js'
 import { PendingEntries, type PendingEntry } from './pending-entries.js'
 import { type ServerObjects, StatusWriter } from './status-writer.js'
+import { WritePace } from './write-pace.js'
 
 export interface ServerJournalDependencies extends Omit<JournalDependencies, 'clock' | 'logger'> {
   readonly clock: Clock
@@ -47,6 +49,7 @@ export class ServerJournal {
   readonly #statuses: StatusWriter
   readonly #group: GroupCommit
   readonly #own: OwnWrites
+  readonly #pace: WritePace
   readonly #objects: ServerObjects
   /** The last write of each server by a caller; they run one after the other. Never rejects. */
   readonly #busy = new Map<string, Promise<void>>()
@@ -54,24 +57,34 @@ export class ServerJournal {
   constructor(deps: ServerJournalDependencies) {
     this.#deps = deps
     this.#own = new OwnWrites(deps.term)
+    this.#pace = new WritePace(deps.clock)
     this.#objects = {
       ...deps.objects,
       write: async (ref, write, options) => {
         const term = deps.term()
-        const revision = await deps.objects.write(ref, write, options)
+        const send = () => deps.objects.write(ref, write, options)
+        // Others wait for these.
+        const isUrgent = write.urgency === 'players wait' || write.urgency === 'overdue'
+        const revision = await (isUrgent ? this.#pace.measure(send) : send())
         // Another host may have led since it was sent, and know this version.
         if (deps.term() === term) this.#own.wrote(ref, revision)
         return revision
       },
     }
     this.#pending = new PendingEntries(deps.withStatus)
-    this.#journal = new Journal(deps, this.#pending)
+    const { storage } = deps
+    const measured: JournalStorage = {
+      read: () => storage.read(),
+      write: (content, at) => this.#pace.measure(() => storage.write(content, at)),
+    }
+    this.#journal = new Journal({ ...deps, storage: measured }, this.#pending)
     this.#statuses = new StatusWriter({
       ...{ ...deps, objects: this.#objects, journal: this.#journal, pending: this.#pending },
       isBusy: (ref) => this.#busy.has(keyOf(ref)),
     })
     this.#group = new GroupCommit({
-      ...{ clock: deps.clock, journal: this.#journal, pending: this.#pending, minGroup: deps.minGroup ?? 2 },
+      ...{ clock: deps.clock, journal: this.#journal, pending: this.#pending, pace: this.#pace },
+      minGroup: deps.minGroup ?? 2,
       added: () => this.#statuses.wake(),
     })
   }
@@ -147,8 +160,9 @@ export class ServerJournal {
   }
 
   /** Brings all statuses up to date. Resolves when that is done, or has failed once. */
-  flush(): Promise<void> {
-    return this.#statuses.flush()
+  async flush(): Promise<void> {
+    await this.#group.idle()
+    await this.#statuses.flush()
   }
 
   close(): void {

@@ -11,6 +11,7 @@ import { pauseMs } from '../../../../src/rules/lifecycle/backoff.js'
 import type { StoredServer } from './entry.js'
 import type { Journal } from './journal.js'
 import type { PendingEntries, PendingEntry } from './pending-entries.js'
+import { maxConcurrent } from './write-pace.js'
 
 /** A write of a server's status. */
 export interface StatusWrite {
@@ -19,7 +20,8 @@ export interface StatusWrite {
   readonly at: string
   /** The status says that it was written upon this revision. */
   readonly upon: string
-  readonly urgency: 'players wait' | 'normal' | 'background'
+  /** `background` and `overdue`: nobody waits for it. An overdue one goes ahead of other calls, as one that players wait for does. */
+  readonly urgency: 'players wait' | 'normal' | 'background' | 'overdue'
 }
 
 /** The objects of servers, without the journal. */
@@ -46,7 +48,6 @@ export interface StatusWriterDependencies {
 export const maxDelayMs = 400
 /** A pause between allocations. */
 const pauseAfterMs = 50
-const maxConcurrent = 8
 const maxAttempts = 5
 const retryLimits = { initialMs: 100, maxMs: 10_000 }
 /** About 3 s after the first attempt. */
@@ -129,7 +130,9 @@ export class StatusWriter {
       for (let attempt = 1; journal.isCurrent; attempt++) {
         try {
           const { status, revision: upon } = entry
-          pending.done(each, await objects.write(entry, { status, at: each.at, upon, urgency: 'background' }))
+          // With the lowest priority, it would wait for as long as players do.
+          const urgency = clock.elapsed() - each.since >= maxDelayMs ? 'overdue' : 'background'
+          pending.done(each, await objects.write(entry, { status, at: each.at, upon, urgency }))
           return
         } catch (error) {
           if (!FleetError.is(error, 'conflict') && !FleetError.is(error, 'not-found')) throw error

@@ -3,6 +3,7 @@
  * in for the Kubernetes client, so that calls fail as it reports them, and time is virtual.
  */
 import type { ObjectApi } from '../../../../adapters/kubernetes/client/api.js'
+import type { RateLimiter } from '../../../../adapters/kubernetes/client/rate-limiter.js'
 import type { ApiCall } from '../../../../adapters/kubernetes/client/api-call.js'
 import { failedCall, parseApiError } from '../../../../adapters/kubernetes/client/api-errors.js'
 import type { Fields } from '../../../../adapters/kubernetes/client/fields.js'
@@ -31,6 +32,8 @@ const home = { namespace: 'games', name: 'gamekeeper' }
 const journalPath = pathOf(resources.journals, home)
 /** How long a caller waits for an answer that does not arrive, in ms. */
 const timeoutMs = 2_000
+/** When a late call takes effect after that, in ms. */
+const lateMs = 3_000
 const encryption = {
   encrypt: (token: string) => token,
   decrypt: (token: string) => ({ token }),
@@ -159,7 +162,8 @@ export interface HostOptions {
   readonly minGroup?: number
 }
 
-export class ClusterHost {
+export class ClusterHost implements ObjectApi {
+  readonly closed = false
   readonly warnings: string[] = []
   readonly servers: ServerCollection
   term: number | undefined
@@ -169,6 +173,8 @@ export class ClusterHost {
   answerMs = 1
   /** How long a list takes after its first page, in ms. */
   listMs = 0
+  /** If set, this many calls run at a time, and others wait. */
+  limiter: RateLimiter | undefined
   /** Called before each call is sent. */
   fault: (call: ApiCall) => Fault | undefined = () => undefined
 
@@ -178,20 +184,12 @@ export class ClusterHost {
   ) {
     const { clock } = cluster
     this.term = term
-    const api: ObjectApi = {
-      closed: false,
-      priorityPauseMs: 1_000,
-      pause: (ms) => this.#sleep(ms),
-      list: (call) => this.#list(call),
-      object: (call) => this.#call(call, () => cluster.answer(call)),
-      request: (call) => this.#call(call, () => cluster.answer(call)),
-    }
     const journal = {
       ...{ clock, logger: silentLogger, term: () => (this.isKilled ? undefined : this.term), key: () => key, minGroup },
       warn: (message: string) => void this.warnings.push(message),
-      storage: new JournalObject({ api, resource: resources.journals, ...home }),
+      storage: new JournalObject({ api: this, resource: resources.journals, ...home }),
     }
-    const deps = { api, namespaces: ['games'], throwIfClosed: () => {} }
+    const deps = { api: this, namespaces: ['games'], throwIfClosed: () => {} }
     const options = { logger: silentLogger, editRefused: () => {}, journal }
     this.servers = new ServerCollection(deps, resources, encryption, { ownerByUid: () => undefined }, options)
   }
@@ -213,7 +211,23 @@ export class ClusterHost {
     return this.servers.isUnseen(object) ? this.servers.versioned(object) : undefined
   }
 
-  async #list(call: ApiCall) {
+  get priorityPauseMs(): number {
+    return this.limiter?.priorityPauseMs ?? 1_000
+  }
+
+  object(call: ApiCall): Promise<KubeObject> {
+    return this.#call(call, () => this.cluster.answer(call))
+  }
+
+  request(call: ApiCall): Promise<unknown> {
+    return this.object(call)
+  }
+
+  pause(ms: number): Promise<void> {
+    return this.#sleep(ms)
+  }
+
+  async list(call: ApiCall) {
     const { cluster } = this
     const found = await this.#call(call, () => ({ items: cluster.list(), revision: cluster.revision }))
     await this.#sleep(this.listMs)
@@ -221,14 +235,28 @@ export class ClusterHost {
   }
 
   async #call<T>(call: ApiCall, effect: () => T): Promise<T> {
-    const { answerMs } = this
     const fault = this.fault(call)
     if (fault === 'killed') this.kill()
     if (this.isKilled) return new Promise(() => {})
     if (call.method !== 'GET' && this.term === undefined) throw new FleetError('not-leader', `cannot ${call.what}`)
+    await this.#turn(call)
+    try {
+      return await this.#send(call, effect, fault)
+    } finally {
+      this.limiter?.done(call)
+    }
+  }
+
+  async #turn(call: ApiCall): Promise<void> {
+    const { limiter } = this
+    if (limiter && !limiter.tryStart(call)) await new Promise<void>((resolve) => limiter.enqueue(call, resolve))
+  }
+
+  async #send<T>(call: ApiCall, effect: () => T, fault: Fault | undefined): Promise<T> {
+    const { answerMs } = this
     await this.#sleep(this.latencyMs)
     if (typeof fault === 'number') throw failed(fault, call)
-    if (fault === 'late') this.cluster.clock.after(timeoutMs + 100, () => void attempt(effect))
+    if (fault === 'late') this.cluster.clock.after(timeoutMs + lateMs, () => void attempt(effect))
     const outcome = fault === 'late' || fault === 'unreached' ? undefined : attempt(effect)
     if (fault === 'killed after') this.kill()
     if (fault === 'lost' || !outcome) {
