@@ -32,8 +32,6 @@ const home = { namespace: 'games', name: 'gamekeeper' }
 const journalPath = pathOf(resources.journals, home)
 /** How long a caller waits for an answer that does not arrive, in ms. */
 const timeoutMs = 2_000
-/** When a late call takes effect after that, in ms. */
-const lateMs = 3_000
 const encryption = {
   encrypt: (token: string) => token,
   decrypt: (token: string) => ({ token }),
@@ -168,9 +166,12 @@ export class ClusterHost implements ObjectApi {
   readonly servers: ServerCollection
   term: number | undefined
   isKilled = false
+  #awakeAt = 0
   /** How long a call takes, and its answer, in ms. */
   latencyMs = 1
   answerMs = 1
+  /** When a late call takes effect after its caller has given up, in ms. */
+  lateMs = 3_000
   /** How long a list takes after its first page, in ms. */
   listMs = 0
   /** If set, this many calls run at a time, and others wait. */
@@ -227,6 +228,11 @@ export class ClusterHost implements ObjectApi {
     return this.#sleep(ms)
   }
 
+  /** Calls that have been sent take effect, and nothing else happens until then. */
+  suspend(ms: number): void {
+    this.#awakeAt = this.cluster.clock.elapsed() + ms
+  }
+
   async list(call: ApiCall) {
     const { cluster } = this
     const found = await this.#call(call, () => ({ items: cluster.list(), revision: cluster.revision }))
@@ -256,7 +262,7 @@ export class ClusterHost implements ObjectApi {
     const { answerMs } = this
     await this.#sleep(this.latencyMs)
     if (typeof fault === 'number') throw failed(fault, call)
-    if (fault === 'late') this.cluster.clock.after(timeoutMs + lateMs, () => void attempt(effect))
+    if (fault === 'late') this.cluster.clock.after(timeoutMs + this.lateMs, () => void attempt(effect))
     const outcome = fault === 'late' || fault === 'unreached' ? undefined : attempt(effect)
     if (fault === 'killed after') this.kill()
     if (fault === 'lost' || !outcome) {
@@ -267,9 +273,13 @@ export class ClusterHost implements ObjectApi {
     return structuredClone(outcome())
   }
 
-  /** Never ends once the host is killed. */
-  #sleep(ms: number): Promise<void> {
-    return new Promise((resolve) => this.cluster.clock.after(ms, () => void (this.isKilled || resolve())))
+  /** Never ends once the host is killed, and not while it is suspended. */
+  async #sleep(ms: number): Promise<void> {
+    const { clock } = this.cluster
+    await new Promise<void>((resolve) => clock.after(ms, resolve))
+    const left = this.#awakeAt - clock.elapsed()
+    if (this.isKilled) await new Promise(() => {})
+    if (left > 0) await this.#sleep(left)
   }
 }
 
