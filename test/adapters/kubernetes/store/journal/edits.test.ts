@@ -1,7 +1,8 @@
 /** What kubectl edits on a server with an entry arrives in the fleet. */
 import { expect, it } from 'vitest'
-import type { Server } from '../../../../src/rules/model/resources.js'
-import { ClusterHost, JournalCluster, withSession } from '../support/journal-cluster.js'
+import type { Server } from '../../../../../src/rules/model/resources.js'
+import { ClusterHost, withSession } from '../../support/cluster-host.js'
+import { JournalCluster } from '../../support/journal-cluster.js'
 
 /** A leader with a session in its journal alone. */
 async function scene() {

@@ -1,9 +1,9 @@
 /** Faults of the journal that lost or doubled a session: other leaders without it, writes of earlier terms, restored backups. */
 import { expect, it } from 'vitest'
-import { ApiError } from '../../../../adapters/kubernetes/client/api-errors.js'
-import { FleetError } from '../../../../src/contracts/errors.js'
-import { openEntry } from '../../../../adapters/kubernetes/store/journal/entry.js'
-import { Host, JournalWorld } from '../support/journal-world.js'
+import { ApiError } from '../../../../../adapters/kubernetes/client/api-errors.js'
+import { FleetError } from '../../../../../src/contracts/errors.js'
+import { openEntry } from '../../../../../adapters/kubernetes/store/journal/entry.js'
+import { Host, JournalWorld } from '../../support/journal-world.js'
 
 const key = new Uint8Array(32)
 async function scene(minGroup = 1) {

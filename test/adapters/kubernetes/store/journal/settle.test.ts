@@ -1,8 +1,8 @@
 /** A journal that hangs, is refused or cannot be reached keeps nobody waiting longer than one call. */
 import { expect, it } from 'vitest'
-import { ApiError } from '../../../../adapters/kubernetes/client/api-errors.js'
-import { FleetError } from '../../../../src/contracts/errors.js'
-import { Host, JournalWorld } from '../support/journal-world.js'
+import { ApiError } from '../../../../../adapters/kubernetes/client/api-errors.js'
+import { FleetError } from '../../../../../src/contracts/errors.js'
+import { Host, JournalWorld } from '../../support/journal-world.js'
 
 it('reads of servers with unknown entries do not wait for one another while the journal is unreachable', async () => {
   const world = new JournalWorld()

@@ -1,6 +1,7 @@
 /** Reads that take longer than an entry stays in the journal show its session. */
 import { expect, it } from 'vitest'
-import { ClusterHost, JournalCluster, withSession } from '../support/journal-cluster.js'
+import { ClusterHost, withSession } from '../../support/cluster-host.js'
+import { JournalCluster } from '../../support/journal-cluster.js'
 
 /** A leader with a session in its journal alone. */
 async function scene() {

@@ -1,7 +1,8 @@
 /** Writes of the journal that fail: what is known of them, who waits for them, and who is told what. */
 import { expect, it } from 'vitest'
-import type { ApiCall } from '../../../../adapters/kubernetes/client/api-call.js'
-import { ClusterHost, type Fault, JournalCluster, withSession } from '../support/journal-cluster.js'
+import type { ApiCall } from '../../../../../adapters/kubernetes/client/api-call.js'
+import { ClusterHost, type Fault, withSession } from '../../support/cluster-host.js'
+import { JournalCluster } from '../../support/journal-cluster.js'
 
 /** A leader with servers a, b and c, which journals even a single allocation. */
 async function scene() {

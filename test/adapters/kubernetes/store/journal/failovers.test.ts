@@ -3,10 +3,11 @@
  * session that was answered has one server afterwards, the one that was answered.
  */
 import { expect, it } from 'vitest'
-import type { Server } from '../../../../src/rules/model/resources.js'
-import type { Versioned } from '../../../../src/contracts/store.js'
-import { seededRandom } from '../../../../src/testing/random.js'
-import { ClusterHost, type Fault, JournalCluster, withSession } from '../support/journal-cluster.js'
+import type { Server } from '../../../../../src/rules/model/resources.js'
+import type { Versioned } from '../../../../../src/contracts/store.js'
+import { seededRandom } from '../../../../../src/testing/random.js'
+import { ClusterHost, type Fault, withSession } from '../../support/cluster-host.js'
+import { JournalCluster } from '../../support/journal-cluster.js'
 
 const trials = 300
 const names = ['a', 'b', 'c', 'd', 'e', 'f']
@@ -169,7 +170,8 @@ async function run({ faults, listMs, lateMs, latency, second }: Plan): Promise<r
     await cluster.during(written)
   }
   const more = trial.wave(next)
-  await cluster.during(more.then(() => trial.end(next)))
+  await cluster.during(more)
+  await cluster.during(trial.end(next))
   await clock.advance(10_000)
   const after = await cluster.during(next.servers.list())
   const plain = names.map((name) => ({ name, session: cluster.shown(name) }))

@@ -1,7 +1,8 @@
 /** How long the statuses of servers lag behind the answers, with more callers than connections. */
 import { expect, it } from 'vitest'
-import { RateLimiter } from '../../../../adapters/kubernetes/client/rate-limiter.js'
-import { ClusterHost, JournalCluster, withSession } from '../support/journal-cluster.js'
+import { RateLimiter } from '../../../../../adapters/kubernetes/client/rate-limiter.js'
+import { ClusterHost, withSession } from '../../support/cluster-host.js'
+import { JournalCluster } from '../../support/journal-cluster.js'
 
 const callers = 64
 const servers = 500

@@ -1,8 +1,8 @@
 /** Allocations that are written together, on objects in memory whose calls fail in every way. */
 import { expect, it } from 'vitest'
-import { openEntry } from '../../../../adapters/kubernetes/store/journal/entry.js'
-import { maxLagMs } from '../../../../adapters/kubernetes/store/journal/group-commit.js'
-import { Host, JournalWorld } from '../support/journal-world.js'
+import { openEntry } from '../../../../../adapters/kubernetes/store/journal/entry.js'
+import { maxLagMs } from '../../../../../adapters/kubernetes/store/journal/group-commit.js'
+import { Host, JournalWorld } from '../../support/journal-world.js'
 
 const key = new Uint8Array(32)
 

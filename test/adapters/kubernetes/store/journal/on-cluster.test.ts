@@ -1,14 +1,14 @@
 /** Allocations that are written together, on the real cluster: leaders that die, two at once, and operators that edit the journal. */
 import { expect, it, onTestFinished, vi } from 'vitest'
-import { openKubernetesStore } from '../../../../adapters/kubernetes/store/store.js'
-import { type Clock, systemClock } from '../../../../src/contracts/clock.js'
-import { silentLogger } from '../../../../src/contracts/logger.js'
-import type { Server } from '../../../../src/rules/model/resources.js'
-import { defaultApiGroup } from '../../../../src/rules/model/wire.js'
-import { minimalServer } from '../../../../src/testing/records.js'
-import { kubectl } from '../support/cluster.js'
-import { describeOnCluster } from '../support/describe-on-cluster.js'
-import { ownNamespaces } from '../support/own-namespace.js'
+import { openKubernetesStore } from '../../../../../adapters/kubernetes/store/store.js'
+import { type Clock, systemClock } from '../../../../../src/contracts/clock.js'
+import { silentLogger } from '../../../../../src/contracts/logger.js'
+import type { Server } from '../../../../../src/rules/model/resources.js'
+import { defaultApiGroup } from '../../../../../src/rules/model/wire.js'
+import { minimalServer } from '../../../../../src/testing/records.js'
+import { kubectl } from '../../support/cluster.js'
+import { describeOnCluster } from '../../support/describe-on-cluster.js'
+import { ownNamespaces } from '../../support/own-namespace.js'
 
 const servers = 20
 const waitOptions = { timeout: 60_000, interval: 100 }
