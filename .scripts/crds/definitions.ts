@@ -234,7 +234,11 @@ function serverStatus(): StructuralSchema {
           at: { ...unbounded(time), description: 'When it began to terminate.' },
         },
       },
-      writtenUpon,
+      writtenUpon: {
+        ...text,
+        description:
+          "What this write replaced: the object's resourceVersion before it, as known to the host, and the term of its leadership after an @. Or an entry of the journal.",
+      },
     },
   }
 }

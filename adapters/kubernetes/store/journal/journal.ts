@@ -159,9 +159,7 @@ export class Journal {
         return
       } catch (error) {
         if (isRefusal(error) && attempt < maxAttempts) continue
-        if (!isRefusal(error) && isUnsupported(error) && !isMine) {
-          return this.#doWithout(error)
-        }
+        if (isUnsupported(error) && !isMine) return this.#doWithout(error)
         throw error
       }
     }
