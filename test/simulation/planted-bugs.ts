@@ -757,7 +757,7 @@ const journaling: readonly PlantedBug[] = [
     name: 'a write upon an entry does not say that it includes it',
     standsFor: 'an old entry overwrites a newer record when the next leader carries it out',
     file: 'adapters/kubernetes/store/journal/server-journal.ts',
-    from: 'const next = await write(at, beyond(revision))',
+    from: 'const next = await write(at, this.#journal.mark(beyond(revision)))',
     to: 'const next = await write(at, pending.entry.direct)',
   },
   {

@@ -9,7 +9,7 @@ import { FleetError } from '../../../src/contracts/errors.js'
 import { lastNumber } from '../../../src/rules/lifecycle/several-sessions.js'
 import { keyOf, type Ref, type Server } from '../../../src/rules/model/resources.js'
 import type { ApiCall } from '../client/api-call.js'
-import { type Fields, fieldsAt, numberAt, textAt } from '../client/fields.js'
+import { fieldsAt, textAt } from '../client/fields.js'
 import { keyFor, type KubeObject, type OwnerReference, refOf, revisionOf } from '../client/kube-objects.js'
 import type { BuildCollection } from './build-collection.js'
 import { CustomCollection } from './custom-collection.js'
@@ -19,6 +19,7 @@ import { ServerJournal, type ServerJournalDependencies } from './journal/server-
 import type { StatusWrite } from './journal/status-writer.js'
 import { type FleetResources, ownerReferenceTo } from './objects/custom-resources.js'
 import { editedMetadata, type EditedMetadata } from './objects/edited-metadata.js'
+import { lastNumberIn } from './objects/session-fields.js'
 import {
   hasServerStatus,
   newServerObject,
@@ -77,13 +78,14 @@ export class ServerCollection extends CustomCollection<Server> {
     builds: Pick<BuildCollection, 'ownerByUid'>,
     { logger, editRefused, journal }: ServerCollectionOptions,
   ) {
+    let mark = (upon: string) => upon
     super(deps, {
       resource: resources.servers,
       read: (object) => readServer(object, encryption, resources.servers.group),
       create: (server) =>
         newServerObject(server, resources, encryption, builds.ownerByUid(server.namespace, server.buildUid)),
       initialStatus: (server, basedOn) =>
-        hasServerStatus(server) ? { ...serverStatus(server), writtenUpon: basedOn } : undefined,
+        hasServerStatus(server) ? { ...serverStatus(server), writtenUpon: mark(basedOn) } : undefined,
     })
     this.#resources = resources
     this.#editRefused = editRefused
@@ -106,6 +108,7 @@ export class ServerCollection extends CustomCollection<Server> {
         return { uid: cached.owner.uid, revision: String(cached.revision), upon: cached.upon }
       },
     })
+    mark = (upon) => this.#journal.mark(upon)
   }
 
   /**
@@ -149,7 +152,7 @@ export class ServerCollection extends CustomCollection<Server> {
   override async create(record: Server, options?: CallOptions): Promise<string> {
     const { term } = this.#journal
     const revision = await super.create(record, options)
-    if (this.#journal.term === term) this.#journal.created(record, revision)
+    if (this.#journal.term === term && hasServerStatus(record)) this.#journal.created(record, revision)
     return revision
   }
 
@@ -283,12 +286,6 @@ export class ServerCollection extends CustomCollection<Server> {
 
 /** Writes that bring statuses up to date. They can use only a part of the connections. */
 const journalGroup = 'journal'
-
-/** `lastNumber` of the server with this status. */
-function lastNumberIn(status: Fields): number {
-  const isActive = textAt(status, 'sessionID') !== undefined
-  return numberAt(status, 'startedSessions') ?? (numberAt(status, 'endedSessions') ?? 0) + (isActive ? 1 : 0)
-}
 
 function uponIn(object: KubeObject): string | undefined {
   return textAt(fieldsAt(object, 'status'), 'writtenUpon')

@@ -51,14 +51,30 @@ export function standingOf(entry: JournalEntry, found: StoredServer | undefined)
   return upon === undefined || upon === entry.upon || upon === entry.direct ? 'pending' : 'superseded'
 }
 
-/** The revision of a record with an entry. No resourceVersion looks like this. */
+/** Of several entries for one server, which an edited journal has, the last one counts. */
+export function isNewer(entry: JournalEntry, than: JournalEntry | undefined): boolean {
+  return than === undefined || Number(entry.base) > Number(than.base)
+}
+
+/** The revision of a record with an entry, before the owner of the journal. No resourceVersion looks like this. */
 export function entryRevision(base: string, id: string): string {
   return `${base}.${id}`
 }
 
-/** `writtenUpon` of a status that includes an entry and more. */
+/** `writtenUpon` of a status that includes an entry and more, before the owner. */
 export function beyond(revision: string): string {
   return `${revision}+`
+}
+
+/** Says in which term of leadership it was written. */
+export function markedBy(owner: string, text: string): string {
+  return `${text}@${owner}`
+}
+
+/** The owner that has written this status. Undefined for a host without a journal. */
+export function ownerOf(upon: string | undefined): string | undefined {
+  const at = upon?.lastIndexOf('@') ?? -1
+  return at < 0 ? undefined : upon?.slice(at + 1)
 }
 
 /** One line of the journal. */

@@ -70,7 +70,7 @@ export class GroupCommit {
     const statusLength = JSON.stringify(draft.status).length
     if (!this.#deps.journal.isOwned || statusLength > maxEntryLength) return direct()
     const id = Buffer.from(this.#deps.clock.randomBytes(6)).toString('base64url')
-    const entry = { ...draft, revision: entryRevision(draft.base, id) }
+    const entry = { ...draft, revision: this.#deps.journal.mark(entryRevision(draft.base, id)) }
     return new Promise((resolve, reject) => {
       const waiting = {
         entry,

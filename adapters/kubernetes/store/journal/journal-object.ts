@@ -1,6 +1,5 @@
 /** Reads and writes the GameServerJournal of a fleet, in its system namespace. */
 import { FleetError } from '../../../../src/contracts/errors.js'
-import { statusOf } from '../../client/api-errors.js'
 import type { KubernetesApi } from '../../client/api.js'
 import { fieldsAt, textAt, textsAt } from '../../client/fields.js'
 import { type KubeObject, pathOf, type ResourceType, revisionOf, typeMetaOf } from '../../client/kube-objects.js'
@@ -78,10 +77,4 @@ export class JournalObject implements JournalStorage {
 function journalIn(object: KubeObject): StoredJournal {
   const spec = fieldsAt(object, 'spec')
   return { revision: revisionOf(object), owner: textAt(spec, 'owner') ?? '', entries: textsAt(spec, 'entries') }
-}
-
-/** Whether the host cannot use a journal: its definition is not installed, the host may not access it, or a policy refuses it. */
-export function isUnsupported(error: unknown): boolean {
-  const status = statusOf(error)
-  return status !== undefined && [400, 403, 404, 405, 422].includes(status)
 }

@@ -6,10 +6,10 @@
 import type { Clock } from '../../../../src/contracts/clock.js'
 import { FleetError } from '../../../../src/contracts/errors.js'
 import type { Logger } from '../../../../src/contracts/logger.js'
-import { statusOf } from '../../client/api-errors.js'
 import { keyOf, type Ref } from '../../../../src/rules/model/resources.js'
-import { type JournalEntry, openEntry, sealEntry, sessionsIn } from './entry.js'
-import { isUnsupported, type JournalStorage, type StoredJournal } from './journal-object.js'
+import { isNewer, type JournalEntry, markedBy, openEntry, ownerOf, sealEntry, sessionsIn } from './entry.js'
+import type { JournalStorage, StoredJournal } from './journal-object.js'
+import { hasNoEffect, isRefusal, isUnsupported, outcomeUnknown } from './outcomes.js'
 import type { PendingEntries } from './pending-entries.js'
 
 export interface JournalDependencies {
@@ -38,6 +38,8 @@ export class Journal {
   #revision: string | undefined
   /** Number of lines in the journal, as last written. */
   #written = 0
+  /** Owners that this host has followed. */
+  readonly #former = new Set<string>()
   /** Servers whose entries may or may not be in the journal. */
   readonly #unknown = new Set<string>()
   /** The last of the calls, which run one after the other. Never rejects. */
@@ -116,9 +118,31 @@ export class Journal {
     return this.#settling
   }
 
-  /** `writtenUpon` of a status that this leader writes upon this resourceVersion. */
-  mark(at: string): string {
-    return this.isCurrent ? `${at}@${this.#owner}` : at
+  /** Adds to a `writtenUpon` that this leader has written it. */
+  mark(upon: string): string {
+    return this.isCurrent ? markedBy(this.#owner, upon) : upon
+  }
+
+  /** Whether this leader has written it. */
+  isMarked(upon: string): boolean {
+    return this.isCurrent && ownerOf(upon) === this.#owner
+  }
+
+  /**
+   * Call before a write of a server whose status says this. If another leader has written it, either this host has followed that one, or it has
+   * been deposed without knowing it, and might overwrite a server that has an entry. Rejects with `not-leader` in the latter case.
+   */
+  async confirm(upon: string | undefined): Promise<void> {
+    const owner = ownerOf(upon)
+    if (owner === undefined || !this.isCurrent || this.#state === 'unused') return
+    if (owner === this.#owner || this.#former.has(owner)) return
+    await this.#inTurn(async () => {
+      if (this.#former.has(owner)) return
+      const found = await this.#deps.storage.read()
+      if (found?.owner === owner)
+        throw new FleetError('not-leader', 'another host has taken the journal of the fleet over')
+      this.#former.add(owner)
+    })
   }
 
   /** Removes the entries that are not pending any more. */
@@ -141,6 +165,7 @@ export class Journal {
     this.#owner = Buffer.from(clock.randomBytes(8)).toString('hex')
     this.#state = 'unused'
     this.#pending.clear()
+    this.#former.clear()
     this.#unknown.clear()
   }
 
@@ -155,6 +180,7 @@ export class Journal {
         this.#revision = found?.revision
         await this.#write(this.#lines())
         this.#state = 'owned'
+        if (found && found.owner !== this.#owner) this.#former.add(found.owner)
         this.#unknown.clear()
         return
       } catch (error) {
@@ -268,24 +294,4 @@ export class Journal {
     )
     return result
   }
-}
-
-/** The write has had no effect and never will. */
-function isRefusal(error: unknown): boolean {
-  return (['conflict', 'not-found', 'not-leader', 'closed'] as const).some((code) => FleetError.is(error, code))
-}
-
-/** The API server has refused it, so it is not on its way any more. */
-function hasNoEffect(error: unknown): boolean {
-  const status = statusOf(error)
-  return isRefusal(error) || (status !== undefined && status >= 400 && status < 500 && status !== 408)
-}
-
-/** Of several entries for one server, which an edited journal has, the last one counts. */
-function isNewer(entry: JournalEntry, than: JournalEntry | undefined): boolean {
-  return than === undefined || Number(entry.base) > Number(than.base)
-}
-
-function outcomeUnknown(cause: unknown): FleetError {
-  return new FleetError('unavailable', 'it is not known yet whether the journal contains the session', { cause })
 }

@@ -66,8 +66,8 @@ export class ServerJournal {
         // Others wait for these.
         const isUrgent = write.urgency === 'players wait' || write.urgency === 'overdue'
         const revision = await (isUrgent ? this.#pace.measure(send) : send())
-        // Another host may have led since it was sent, and know this version.
-        if (deps.term() === term) this.#own.wrote(ref, revision)
+        // Another host may have led since it was sent, and know this version. One that carries out its entry looks like one of that host.
+        if (deps.term() === term && this.#journal.isMarked(write.upon)) this.#own.wrote(ref, revision)
         return revision
       },
     }
@@ -120,9 +120,10 @@ export class ServerJournal {
       const write = (at: string, upon: string) => this.#objects.write(record, { status, at, upon, urgency }, options)
       if (this.#pending.get(record)) return this.#updateEntry(record, revision, write)
       const at = this.#pending.resolve(record, revision)
+      const seen = this.#deps.seen(record)
+      await this.#journal.confirm(seen?.upon)
       const mark = this.#journal.mark(at)
       const direct = () => write(at, mark)
-      const seen = this.#deps.seen(record)
       if (!isAllocation || seen?.revision !== at || !this.#own.has(record, at)) return direct()
       const { namespace, name } = record
       const { uid, upon } = seen
@@ -134,6 +135,7 @@ export class ServerJournal {
     return this.#inTurn(ref, async () => {
       throwIfAborted(options?.signal)
       await this.settled(ref)
+      await this.#journal.confirm(this.#deps.seen(ref)?.upon)
       await this.#overEntry(ref, revision, (at) => this.#objects.remove(ref, at, options))
       this.forget(ref)
     })
@@ -149,7 +151,12 @@ export class ServerJournal {
     return this.#deps.term()
   }
 
-  /** This host has created the server. */
+  /** `writtenUpon` of the first status of a server that this host creates. */
+  mark(upon: string): string {
+    return this.#journal.mark(upon)
+  }
+
+  /** This host has created the server, with this mark. */
   created(ref: Ref, revision: string): void {
     this.#own.wrote(ref, revision)
   }
@@ -179,7 +186,7 @@ export class ServerJournal {
       if (!pending) return write(at, this.#journal.mark(at))
       // The caller does not know the labels or annotations that have changed.
       if (this.#journal.isCurrent && pending.at !== pending.entry.base) throw await this.#writeFirst(pending)
-      const next = await write(at, beyond(revision))
+      const next = await write(at, this.#journal.mark(beyond(revision)))
       this.#pending.superseded(pending, next)
       this.#statuses.wake()
       return next

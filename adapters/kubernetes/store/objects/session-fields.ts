@@ -55,6 +55,12 @@ export function shownSessions(server: Server): object {
   return { moreSessions: moreSessions.map(sessionFields), sessions }
 }
 
+/** `lastNumber` of the server with this status. */
+export function lastNumberIn(status: Fields): number {
+  const isActive = textAt(status, 'sessionID') !== undefined
+  return numberAt(status, 'startedSessions') ?? (numberAt(status, 'endedSessions') ?? 0) + (isActive ? 1 : 0)
+}
+
 /** Leaves out what somebody has made invalid, and a second hold for the same player. */
 function readHolds(value: unknown): readonly SeatHold[] {
   if (!Array.isArray(value)) return []

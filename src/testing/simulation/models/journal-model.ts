@@ -210,9 +210,10 @@ export class JournalModel {
         return all.map((found) => journal.overlay(calls.receive(found)))
       },
       create: async (record) => {
+        const upon = journal.mark('new')
         const written = await calls.write(() => {
           if (objects.has(keyOf(record))) throw new FleetError('conflict', `${keyOf(record)} exists`)
-          return this.#put(calls.host, record, undefined)
+          return this.#put(calls.host, record, upon)
         })
         journal.created(record, written.revision)
         return written.revision

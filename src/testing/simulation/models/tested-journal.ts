@@ -56,6 +56,8 @@ export interface HostJournal {
   }): Promise<string>
   remove(ref: Ref, revision: string): Promise<void>
   forget(ref: Ref): void
+  /** What the first status of a new record says it was written upon. */
+  mark(upon: string): string
   created(ref: Ref, revision: string): void
 }
 

@@ -1,0 +1,55 @@
+/** Two hosts that both believe to lead, as when somebody deletes the Lease: the earlier one sees what the later one writes. */
+import { expect, it } from 'vitest'
+import { ClusterHost, withSession } from '../../support/cluster-host.js'
+import { JournalCluster } from '../../support/journal-cluster.js'
+
+/** Server a is from the earlier leader; b is from the later one, which has journaled a session on it that no status shows yet. */
+async function scene() {
+  const cluster = new JournalCluster()
+  const earlier = new ClusterHost(cluster, { term: 1 })
+  await cluster.during(earlier.servers.list())
+  await cluster.during(earlier.add('a'))
+  const later = new ClusterHost(cluster, { term: 2 })
+  await cluster.during(later.servers.list())
+  const { record, revision } = await cluster.during(later.add('b'))
+  const seen = earlier.see(cluster.server('b'))
+  if (!seen) throw new Error('the watch has reported nothing')
+  await cluster.during(later.servers.update(withSession(record, 'answered'), revision))
+  expect(cluster.journaled()).toEqual(['answered'])
+  return { cluster, earlier, later, seen }
+}
+
+it.each(['allocation', 'other update', 'deletion'])(
+  'the earlier one cannot overwrite a session in the journal of the later one: %s',
+  async (what) => {
+    const { cluster, earlier, later, seen } = await scene()
+    const { servers } = earlier
+    const { record, revision } = seen
+    const written: Promise<unknown> =
+      what === 'deletion'
+        ? servers.delete(record, revision)
+        : servers.update(what === 'allocation' ? withSession(record, 'second') : { ...record, node: 'x' }, revision)
+    await expect(cluster.during(written)).rejects.toMatchObject({ code: 'not-leader' })
+    await cluster.clock.advance(5_000)
+    expect(cluster.shown('b')).toBe('answered')
+    expect((await cluster.during(later.servers.get(record)))?.record.session?.id).toBe('answered')
+  },
+)
+
+it('a new leader reads the journal once more for each earlier leader whose servers it writes', async () => {
+  const { cluster, earlier, later } = await scene()
+  earlier.kill()
+  later.kill()
+  const next = new ClusterHost(cluster, { term: 3 })
+  const listed = await cluster.during(next.servers.list())
+  let reads = 0
+  next.fault = ({ method, path }) => {
+    if (method === 'GET' && path.includes('journal')) reads++
+    return undefined
+  }
+  for (const { record, revision } of listed) {
+    const at = await cluster.during(next.servers.update({ ...record, node: 'x' }, revision))
+    await cluster.during(next.servers.update({ ...record, node: 'y' }, at))
+  }
+  expect(reads).toBe(1)
+})
