@@ -729,7 +729,7 @@ const journaling: readonly PlantedBug[] = [
     name: 'a new leader does not read the journal',
     standsFor: 'a session that was answered just before its host ended gets a second server',
     file: 'adapters/kubernetes/store/journal/journal.ts',
-    from: 'this.#adopt(found, isMine && (found === undefined || found.owner === this.#owner))',
+    from: 'this.#adopt(found, isMine && !other)',
     to: '',
   },
   {

@@ -150,9 +150,9 @@ export class ServerCollection extends CustomCollection<Server> {
   }
 
   override async create(record: Server, options?: CallOptions): Promise<string> {
-    const { term } = this.#journal
+    const { owner } = this.#journal
     const revision = await super.create(record, options)
-    if (this.#journal.term === term && hasServerStatus(record)) this.#journal.created(record, revision)
+    if (this.#journal.owner === owner && hasServerStatus(record)) this.#journal.created(record, revision)
     return revision
   }
 

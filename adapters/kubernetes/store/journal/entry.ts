@@ -71,6 +71,10 @@ export function markedBy(owner: string, text: string): string {
   return `${text}@${owner}`
 }
 
+export function ownerFrom(random: Uint8Array): string {
+  return Buffer.from(random).toString('hex')
+}
+
 /** The owner that has written this status. Undefined for a host without a journal. */
 export function ownerOf(upon: string | undefined): string | undefined {
   const at = upon?.lastIndexOf('@') ?? -1

@@ -7,9 +7,9 @@ import type { Clock } from '../../../../src/contracts/clock.js'
 import { FleetError } from '../../../../src/contracts/errors.js'
 import type { Logger } from '../../../../src/contracts/logger.js'
 import { keyOf, type Ref } from '../../../../src/rules/model/resources.js'
-import { isNewer, type JournalEntry, markedBy, openEntry, ownerOf, sealEntry, sessionsIn } from './entry.js'
+import { isNewer, type JournalEntry, markedBy, openEntry, ownerFrom, ownerOf, sealEntry, sessionsIn } from './entry.js'
 import type { JournalStorage, StoredJournal } from './journal-object.js'
-import { hasNoEffect, isRefusal, isUnsupported, outcomeUnknown } from './outcomes.js'
+import { hasNoEffect, isRefusal, isUnsupported, noJournal, otherOwner, outcomeUnknown } from './outcomes.js'
 import type { PendingEntries } from './pending-entries.js'
 
 export interface JournalDependencies {
@@ -28,6 +28,7 @@ export interface JournalDependencies {
 type State = 'unused' | 'owned' | 'unsettled' | 'lost'
 
 const maxAttempts = 5
+const nothing = () => {}
 
 export class Journal {
   readonly #deps: JournalDependencies
@@ -62,6 +63,11 @@ export class Journal {
     return this.#term !== undefined && this.#term === this.#deps.term()
   }
 
+  /** Who this host is in the journal. Undefined while it is nobody. */
+  get owner(): string | undefined {
+    return this.isCurrent ? this.#owner : undefined
+  }
+
   /** Whether the outcome of a write of this host must be found out. */
   get isUnsettled(): boolean {
     return this.#state === 'unsettled' && this.isCurrent
@@ -82,28 +88,27 @@ export class Journal {
     return this.#inTurn(async () => {
       const term = this.#deps.term()
       if (term === undefined) return this.#readOnly()
-      if (term === this.#term && this.#state === 'owned') return
       if (term !== this.#term) this.#begin(term)
-      await this.#claim(true)
+      if (this.#state !== 'owned') await this.#claim(true)
     })
   }
 
   /**
-   * Adds the entries. Resolves with those that were not added, for certain. Rejects if that is not known; the journal then counts as
-   * unsettled.
+   * Adds the entries. Resolves with those that were not added, for certain: all of them if one has waited since before the journal was
+   * taken over, as its version may be known to others. Rejects if that is not known; the journal then counts as unsettled.
    */
   append(entries: readonly JournalEntry[]): Promise<ReadonlySet<JournalEntry>> {
     return this.#inTurn(async () => {
       const key = this.#deps.key()
-      if (!this.isOwned || !key) return new Set(entries)
+      if (!this.isOwned || !key || entries.some(({ revision }) => !this.isMarked(revision))) return new Set(entries)
       const lines = entries.map((entry) => sealEntry(entry, key))
       try {
         await this.#write([...this.#lines(), ...lines])
       } catch (error) {
         return this.#afterFailure(entries, error)
       }
-      const now = this.#deps.clock.elapsed()
-      for (const [i, entry] of entries.entries()) this.#pending.add(entry, lines[i] ?? '', now)
+      const { clock } = this.#deps
+      for (const [i, entry] of entries.entries()) this.#pending.add(entry, lines[i] ?? '', clock.elapsed())
       return new Set()
     })
   }
@@ -160,27 +165,32 @@ export class Journal {
   }
 
   #begin(term: number): void {
-    const { clock } = this.#deps
     this.#term = term
-    this.#owner = Buffer.from(clock.randomBytes(8)).toString('hex')
+    this.#owner = ownerFrom(this.#deps.clock.randomBytes(8))
     this.#state = 'unused'
     this.#pending.clear()
     this.#former.clear()
     this.#unknown.clear()
   }
 
-  /** Makes the journal this host's, and the entries in it known. Without `force`, gives way to another leader. */
+  /**
+   * Makes the journal this host's, and the entries in it known. Without `force`, gives way to another leader. With it, becomes a new owner
+   * if one has taken it over, since that one takes what the old owner has written for that of an earlier leader.
+   */
   async #claim(force: boolean): Promise<void> {
     const isMine = this.#state !== 'unused'
     for (let attempt = 1; ; attempt++) {
       try {
         const found = await this.#deps.storage.read()
-        if (!force && found && found.owner !== this.#owner) return this.#giveUp(found)
-        this.#adopt(found, isMine && (found === undefined || found.owner === this.#owner))
+        const other = found && found.owner !== this.#owner ? found : undefined
+        if (!force && other) return this.#giveUp(other)
+        this.#adopt(found, isMine && !other)
         this.#revision = found?.revision
-        await this.#write(this.#lines())
+        const owner = isMine && other ? ownerFrom(this.#deps.clock.randomBytes(8)) : this.#owner
+        await this.#write(this.#lines(), owner)
+        this.#owner = owner
         this.#state = 'owned'
-        if (found && found.owner !== this.#owner) this.#former.add(found.owner)
+        if (other) this.#former.add(other.owner)
         this.#unknown.clear()
         return
       } catch (error) {
@@ -204,9 +214,7 @@ export class Journal {
       if (entry && this.isUnknown(entry)) this.#pending.add(entry, line, clock.elapsed())
     }
     this.#unknown.clear()
-    const message =
-      'the journal has another owner, so each allocation is written by itself until it is taken over again'
-    logger.warn({ owner: found.owner }, message)
+    logger.warn({ owner: found.owner }, otherOwner)
   }
 
   /** `wasMine`: whether nobody but this host should have written it. */
@@ -258,9 +266,7 @@ export class Journal {
 
   #doWithout(error: unknown): void {
     this.#state = 'unused'
-    const message =
-      'cannot use a journal, so each allocation is written by itself: install the definition of GameServerJournal, and grant `get`, `create` and `update` on gameserverjournals'
-    this.#deps.logger.warn({ err: error }, message)
+    this.#deps.logger.warn({ err: error }, noJournal)
   }
 
   /** Resolves with the entries that are certainly not in the journal. */
@@ -276,10 +282,9 @@ export class Journal {
     return new Set(entries.filter((entry) => this.#pending.get(entry)?.entry.revision !== entry.revision))
   }
 
-  async #write(lines: readonly string[]): Promise<void> {
-    const { storage } = this.#deps
-    this.#revision = await storage.write({ owner: this.#owner, entries: lines }, this.#revision)
-    this.#written = lines.length
+  async #write(entries: readonly string[], owner = this.#owner): Promise<void> {
+    this.#revision = await this.#deps.storage.write({ owner, entries }, this.#revision)
+    this.#written = entries.length
   }
 
   #lines(): readonly string[] {
@@ -288,10 +293,7 @@ export class Journal {
 
   #inTurn<T>(work: () => Promise<T>): Promise<T> {
     const result = this.#last.then(work)
-    this.#last = result.then(
-      () => {},
-      () => {},
-    )
+    this.#last = result.then(nothing, nothing)
     return result
   }
 }

@@ -22,3 +22,11 @@ export function isUnsupported(error: unknown): boolean {
   const status = statusOf(error)
   return status !== undefined && [400, 403, 404, 405, 422].includes(status)
 }
+
+/** For the log. */
+export const noJournal =
+  'cannot use a journal, so each allocation is written by itself: install the definition of GameServerJournal, and grant `get`, `create` and `update` on gameserverjournals'
+
+/** For the log. */
+export const otherOwner =
+  'the journal has another owner, so each allocation is written by itself until it is taken over again'

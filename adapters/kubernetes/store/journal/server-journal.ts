@@ -56,7 +56,7 @@ export class ServerJournal {
 
   constructor(deps: ServerJournalDependencies) {
     this.#deps = deps
-    this.#own = new OwnWrites(deps.term)
+    this.#own = new OwnWrites(() => this.#journal.owner)
     this.#pace = new WritePace(deps.clock)
     this.#objects = {
       ...deps.objects,
@@ -147,8 +147,9 @@ export class ServerJournal {
     this.#own.forget(ref)
   }
 
-  get term(): number | undefined {
-    return this.#deps.term()
+  /** Changes whenever this host takes the journal over. */
+  get owner(): string | undefined {
+    return this.#journal.owner
   }
 
   /** `writtenUpon` of the first status of a server that this host creates. */

@@ -104,3 +104,33 @@ it('a leader that has lost its lease before the journal is written says so', asy
     call.startsWith('write') ? Promise.reject(new FleetError('not-leader', 'no lease')) : undefined
   await expect(leader.allocate('a', 'match', at('a'))).rejects.toMatchObject({ code: 'not-leader' })
 })
+
+it('an allocation that has waited since an earlier term of its host is not added to the journal', async () => {
+  const { world, leader, at } = await scene(2)
+  const base = at('a')
+  const outcome = (work: Promise<string>) =>
+    work.then(
+      () => 'answered',
+      () => 'refused',
+    )
+  // Two writes that hang, so a third caller waits.
+  leader.held = () => new Promise(() => {})
+  for (const name of ['c', 'd']) void leader.allocate(name, `on-${name}`, at(name))
+  const first = outcome(leader.allocate('a', 'of-one', base))
+  await world.clock.advance(100)
+  leader.held = undefined
+  // Another host leads meanwhile, and its allocation takes effect late.
+  leader.term = undefined
+  const two = await new Host(world, 'two').lead(2)
+  let land = () => {}
+  two.held = (call) => (call === 'write status' ? new Promise<void>((resolve) => (land = resolve)) : undefined)
+  const second = outcome(two.allocate('a', 'of-two', base))
+  await world.clock.advance(100)
+  two.term = undefined
+  await leader.lead(3)
+  leader.journal.created(world.server('b').record, at('b'))
+  await leader.allocate('b', 'next', at('b'))
+  land()
+  expect([await first, await second].toSorted()).toEqual(['answered', 'refused'])
+  expect(await first).toBe(world.session('a') === 'of-one' ? 'answered' : 'refused')
+})

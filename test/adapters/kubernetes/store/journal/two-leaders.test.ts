@@ -53,3 +53,35 @@ it('a new leader reads the journal once more for each earlier leader whose serve
   }
   expect(reads).toBe(1)
 })
+
+/** The earlier one notices that the journal is not its own any more, and then lists all servers again. */
+async function takeBack(cluster: JournalCluster, { servers }: ClusterHost): Promise<void> {
+  const found = await cluster.during(servers.get({ namespace: 'games', name: 'a' }))
+  if (!found) throw new Error('the server is gone')
+  await cluster.during(servers.update(withSession(found.record, 'noticed'), found.revision))
+  expect(cluster.shown('a')).toBe('noticed')
+  await cluster.during(servers.list())
+}
+
+it('once the earlier one has taken the journal back, the later one cannot overwrite what it journals', async () => {
+  const { cluster, earlier, later } = await scene()
+  await takeBack(cluster, earlier)
+  const { record, revision } = await cluster.during(earlier.add('c'))
+  const seen = later.see(cluster.server('c'))
+  if (!seen) throw new Error('the watch has reported nothing')
+  await cluster.during(earlier.servers.update(withSession(record, 'first'), revision))
+  expect(cluster.journaled()).toContain('first')
+  const second = cluster.during(later.servers.update(withSession(seen.record, 'second'), seen.revision))
+  await expect(second).rejects.toMatchObject({ code: 'not-leader' })
+  await cluster.clock.advance(5_000)
+  expect(cluster.shown('b')).toBe('answered')
+  expect(cluster.shown('c')).toBe('first')
+})
+
+it('the earlier one does not journal what it had written before the later one took over', async () => {
+  const { cluster, earlier } = await scene()
+  const { record, revision } = await cluster.during(earlier.add('c'))
+  await takeBack(cluster, earlier)
+  await cluster.during(earlier.servers.update(withSession(record, 'direct'), revision))
+  expect(cluster.shown('c')).toBe('direct')
+})
