@@ -135,11 +135,11 @@ export class Journal {
 
   /**
    * Call before a write of a server whose status says this. If another leader has written it, either this host has followed that one, or it has
-   * been deposed without knowing it, and might overwrite a server that has an entry. Rejects with `not-leader` in the latter case.
+   * been deposed, maybe without knowing it, and might overwrite a server that has an entry. Rejects with `not-leader` in the latter case.
    */
   async confirm(upon: string | undefined): Promise<void> {
     const owner = ownerOf(upon)
-    if (owner === undefined || !this.isCurrent || this.#state === 'unused') return
+    if (owner === undefined || this.#state === 'unused') return
     if (owner === this.#owner || this.#former.has(owner)) return
     await this.#inTurn(async () => {
       if (this.#former.has(owner)) return

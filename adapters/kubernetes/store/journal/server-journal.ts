@@ -118,10 +118,11 @@ export class ServerJournal {
       const { record, status, revision, isAllocation } = update
       const urgency = isAllocation ? 'players wait' : 'normal'
       const write = (at: string, upon: string) => this.#objects.write(record, { status, at, upon, urgency }, options)
+      if (!this.#pending.get(record)) await this.#journal.confirm(this.#deps.seen(record)?.upon)
+      // The journal may have been taken over meanwhile.
       if (this.#pending.get(record)) return this.#updateEntry(record, revision, write)
       const at = this.#pending.resolve(record, revision)
       const seen = this.#deps.seen(record)
-      await this.#journal.confirm(seen?.upon)
       const mark = this.#journal.mark(at)
       const direct = () => write(at, mark)
       if (!isAllocation || seen?.revision !== at || !this.#own.has(record, at)) return direct()

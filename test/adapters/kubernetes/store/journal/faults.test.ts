@@ -134,3 +134,31 @@ it('an allocation that has waited since an earlier term of its host is not added
   expect([await first, await second].toSorted()).toEqual(['answered', 'refused'])
   expect(await first).toBe(world.session('a') === 'of-one' ? 'answered' : 'refused')
 })
+
+it('a write for which a host was asked when it had just been deposed does not overwrite an entry once it leads again', async () => {
+  const { world, leader, at } = await scene()
+  const { record } = world.server('a')
+  leader.term = undefined
+  const two = await new Host(world, 'two', { minGroup: 1 }).lead(2)
+  await two.update({ ...record, health: 'Healthy' }, at('a'))
+  two.see('a')
+  const seen = leader.see('a')
+  await two.allocate('a', 'answered', seen.revision)
+  expect(journaled(world)).toEqual(['answered'])
+  two.term = undefined
+  // The client sends it late, because other calls are first.
+  let send = () => {}
+  leader.held = (call) => (call === 'write status' ? new Promise<void>((resolve) => (send = resolve)) : undefined)
+  const late = leader.update({ ...seen.record, node: 'x' }, seen.revision).then(
+    () => 'written',
+    () => 'refused',
+  )
+  await world.clock.advance(10)
+  leader.held = undefined
+  const listed = await leader.lead(3)
+  expect((await listed.get('a'))?.record.session?.id).toBe('answered')
+  send()
+  await world.clock.advance(5_000)
+  expect(world.session('a')).toBe('answered')
+  expect(await late).toBe('refused')
+})
