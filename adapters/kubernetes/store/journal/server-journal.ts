@@ -112,12 +112,16 @@ export class ServerJournal {
 
   /** Resolves with the new revision once the update is durable. */
   update(update: ServerUpdate, options?: CallOptions): Promise<string> {
+    const check = this.#sameTerm()
     return this.#inTurn(update.record, async () => {
       throwIfAborted(options?.signal)
       await this.settled(update.record)
       const { record, status, revision, isAllocation } = update
       const urgency = isAllocation ? 'players wait' : 'normal'
-      const write = (at: string, upon: string) => this.#objects.write(record, { status, at, upon, urgency }, options)
+      const write = async (at: string, upon: string) => {
+        check()
+        return this.#objects.write(record, { status, at, upon, urgency }, options)
+      }
       if (!this.#pending.get(record)) await this.#journal.confirm(this.#deps.seen(record)?.upon)
       // The journal may have been taken over meanwhile.
       if (this.#pending.get(record)) return this.#updateEntry(record, revision, write)
@@ -133,11 +137,15 @@ export class ServerJournal {
   }
 
   remove(ref: Ref, revision: string, options?: CallOptions): Promise<void> {
+    const check = this.#sameTerm()
     return this.#inTurn(ref, async () => {
       throwIfAborted(options?.signal)
       await this.settled(ref)
       await this.#journal.confirm(this.#deps.seen(ref)?.upon)
-      await this.#overEntry(ref, revision, (at) => this.#objects.remove(ref, at, options))
+      await this.#overEntry(ref, revision, async (at) => {
+        check()
+        await this.#objects.remove(ref, at, options)
+      })
       this.forget(ref)
     })
   }
@@ -223,6 +231,17 @@ export class ServerJournal {
     await this.#statuses.writeNow(pending)
     if (!this.#pending.has(pending)) return changed(entry)
     return new FleetError('unavailable', `cannot write the status of ${keyOf(entry)} now`)
+  }
+
+  /**
+   * Returns a function that throws `not-leader` in another term. What was asked for in this one does not know the journal of a later one,
+   * whose entries are not even read yet when it begins.
+   */
+  #sameTerm(): () => void {
+    const term = this.#deps.term()
+    return () => {
+      if (this.#deps.term() !== term) throw new FleetError('not-leader', 'this host has not led the fleet all the time')
+    }
   }
 
   #inTurn<T>(ref: Ref, work: () => Promise<T>): Promise<T> {

@@ -162,3 +162,30 @@ it('a write for which a host was asked when it had just been deposed does not ov
   expect(world.session('a')).toBe('answered')
   expect(await late).toBe('refused')
 })
+
+it('a write that has waited for an entry of an earlier term of its host does not overwrite it', async () => {
+  const { world, leader, at } = await scene()
+  const outcome = (work: Promise<unknown>) =>
+    work.then(
+      () => 'answered',
+      () => 'refused',
+    )
+  let send = () => {}
+  leader.held = (call) => (call === 'write journal' ? new Promise<void>((resolve) => (send = resolve)) : undefined)
+  const base = at('a')
+  const first = outcome(leader.allocate('a', 'first', base))
+  const second = outcome(leader.allocate('a', 'second', base))
+  const { record } = world.server('a')
+  const third = outcome(leader.journal.remove(record, base))
+  await world.clock.advance(1)
+  // It loses its lease and leads again while the journal is being written.
+  leader.term = 2
+  leader.held = (call) =>
+    call === 'read journal' ? new Promise((resolve) => world.clock.after(20, () => resolve())) : undefined
+  const listing = leader.list()
+  send()
+  await world.clock.advance(5_000)
+  await listing
+  expect([await first, await second, await third]).toEqual(['answered', 'refused', 'refused'])
+  expect(world.session('a')).toBe('first')
+})
