@@ -9,7 +9,8 @@ const key = new Uint8Array(32)
 const opened = new Map<string, JournalEntry | undefined>()
 
 export const kubernetesJournal: TestedJournal<JournalEntry> = {
-  open: (parts) => new ServerJournal({ ...parts, logger: silentLogger, key: () => key, warn: () => {}, withStatus }),
+  open: (parts) =>
+    new ServerJournal({ ...parts, connections: 16, logger: silentLogger, key: () => key, warn: () => {}, withStatus }),
   statusOf: serverStatus,
   withStatus,
   entriesIn: (lines) => lines.map(entryIn).filter((entry) => entry !== undefined),

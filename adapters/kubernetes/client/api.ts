@@ -32,7 +32,10 @@ export interface KubernetesApiOptions {
 }
 
 /** What the store's collections use of it. */
-export type ObjectApi = Pick<KubernetesApi, 'closed' | 'list' | 'object' | 'pause' | 'priorityPauseMs' | 'request'>
+export type ObjectApi = Pick<
+  KubernetesApi,
+  'closed' | 'connections' | 'list' | 'object' | 'pause' | 'priorityPauseMs' | 'request'
+>
 
 /** The response, or the delay before a retry if the server was busy and did not execute the call. */
 type Outcome = { readonly json: unknown } | { readonly retryAfterMs: number }
@@ -50,10 +53,13 @@ export class KubernetesApi {
   readonly server: string
   /** Namespace from the kubeconfig's context or the pod's service account. */
   readonly namespace: string | undefined
+  /** How many calls run at a time. */
+  readonly connections: number
 
   constructor(options: KubernetesApiOptions) {
     const { config, clock, requestsPerSecond, connections, callTimeoutMs, fence } = options
     this.#clock = clock
+    this.connections = connections
     this.#transport = new Transport(config, clock, connections)
     this.#rateLimiter = new RateLimiter(clock, { perSecond: requestsPerSecond, maxConcurrent: connections })
     const use = (count: number) => this.#useConnections(count)

@@ -102,6 +102,7 @@ export class ServerCollection extends CustomCollection<Server> {
       },
       withStatus,
       quietMs: () => deps.api.priorityPauseMs,
+      connections: deps.api.connections,
       seen: (ref) => {
         const cached = this.#cached.get(keyOf(ref))
         if (cached?.owner === undefined) return undefined

@@ -6,7 +6,7 @@ import { entryRevision, type JournalEntry } from './entry.js'
 import type { Journal } from './journal.js'
 import type { PendingEntries } from './pending-entries.js'
 import { maxDelayMs } from './status-writer.js'
-import { maxConcurrent, type WritePace } from './write-pace.js'
+import type { WritePace } from './write-pace.js'
 
 export interface GroupCommitDependencies {
   readonly clock: Clock
@@ -38,12 +38,12 @@ const maxJournalLength = 256 * 1024
 const maxEntryLength = 8 * 1024
 /** Of the line, besides the status. */
 const otherLength = 512
+/** A full journal takes entries again once this share of it is left, so that under lasting load, groups stay large. */
+const reopenedAt = 1 / 2
 /** While an entry has waited for longer, allocations are written by themselves, so that statuses lag by less than a second. */
 export const maxLagMs = maxDelayMs + 200
 /** More callers than that wait for each other. */
 const maxDirect = 2
-/** The same while statuses lag behind, so that they get half of the connections. */
-const maxDirectBehind = maxConcurrent
 
 /** Nobody waits longer for writes of others that all hang. */
 const maxWaitMs = 1_000
@@ -53,6 +53,8 @@ export class GroupCommit {
   #queue: Waiting[] = []
   #direct = 0
   #isAppending = false
+  /** Whether statuses lag behind too far for more entries. */
+  #isFull = false
   /** Elapsed ms at which the last write ended. */
   #progressAt = 0
   readonly #whenIdle: (() => void)[] = []
@@ -108,21 +110,22 @@ export class GroupCommit {
     return this.#queue.length === 0 && !this.#isAppending
   }
 
-  get #isOpen(): boolean {
-    const { clock, journal, pending } = this.#deps
+  /** Whether entries may be added. */
+  #hasRoom(): boolean {
+    const { clock, pending } = this.#deps
     const oldest = pending.oldest()
-    return (
-      journal.isOwned &&
-      this.#room > 0 &&
-      pending.length < maxJournalLength &&
-      (oldest === undefined || clock.elapsed() - oldest.since < maxLagMs)
-    )
+    const isLate = oldest !== undefined && clock.elapsed() - oldest.since >= maxLagMs
+    const share = this.#isFull ? reopenedAt : 1
+    this.#isFull = isLate || pending.size >= this.#maxEntries * share || pending.length >= maxJournalLength * share
+    return !this.#isFull
   }
 
-  /** How many entries may be added. */
   get #room(): number {
-    const { pace, pending } = this.#deps
-    return Math.min(maxEntries, pace.maxEntries) - pending.size
+    return Math.max(0, this.#maxEntries - this.#deps.pending.size)
+  }
+
+  get #maxEntries(): number {
+    return Math.min(maxEntries, this.#deps.pace.maxEntries)
   }
 
   #next(): void {
@@ -133,11 +136,11 @@ export class GroupCommit {
   #start(): void {
     while (this.#queue.length > 0) {
       if (this.#isAppending) return
-      const { journal, minGroup } = this.#deps
-      const isOpen = this.#isOpen
+      const { journal, minGroup, pace } = this.#deps
+      const hasRoom = this.#hasRoom()
       if (!journal.isOwned) this.#queue.splice(0).forEach((each) => this.#writeDirectly(each))
-      else if (isOpen && this.#queue.length >= minGroup) void this.#append(this.#take())
-      else if (this.#direct < (isOpen ? maxDirect : maxDirectBehind))
+      else if (hasRoom && this.#queue.length >= minGroup) void this.#append(this.#take())
+      else if (this.#direct < (hasRoom ? maxDirect : pace.maxDirect))
         this.#queue.splice(0, 1).forEach((each) => this.#writeDirectly(each))
       else return
     }
@@ -148,7 +151,9 @@ export class GroupCommit {
     let { length } = this.#deps.pending
     const room = this.#room
     const end = this.#queue.slice(0, room).findIndex((each) => (length += each.length) > maxJournalLength)
-    return this.#queue.splice(0, end < 0 ? room : Math.max(1, end))
+    const taken = this.#queue.splice(0, end < 0 ? room : Math.max(1, end))
+    this.#isFull = this.#queue.length > 0
+    return taken
   }
 
   /** Never rejects. */

@@ -25,6 +25,8 @@ export interface ServerJournalDependencies extends Omit<JournalDependencies, 'cl
   readonly withStatus: (server: Server, status: Readonly<Record<string, unknown>>) => Server
   /** How long no allocation has been written, in ms. */
   readonly quietMs: () => number
+  /** How many calls can run at a time. */
+  readonly connections: number
   /** The newest version of the server's object that this host has seen. */
   readonly seen: (ref: Ref) => Omit<StoredServer, 'record'> | undefined
   /** The smallest number of allocations that are written together. Default 2. */
@@ -57,7 +59,7 @@ export class ServerJournal {
   constructor(deps: ServerJournalDependencies) {
     this.#deps = deps
     this.#own = new OwnWrites(() => this.#journal.owner)
-    this.#pace = new WritePace(deps.clock)
+    this.#pace = new WritePace(deps.clock, deps.connections)
     this.#objects = {
       ...deps.objects,
       write: async (ref, write, options) => {
@@ -79,7 +81,7 @@ export class ServerJournal {
     }
     this.#journal = new Journal({ ...deps, storage: measured }, this.#pending)
     this.#statuses = new StatusWriter({
-      ...{ ...deps, objects: this.#objects, journal: this.#journal, pending: this.#pending },
+      ...{ ...deps, objects: this.#objects, journal: this.#journal, pending: this.#pending, pace: this.#pace },
       isBusy: (ref) => this.#busy.has(keyOf(ref)),
     })
     this.#group = new GroupCommit({

@@ -11,7 +11,7 @@ import { pauseMs } from '../../../../src/rules/lifecycle/backoff.js'
 import type { StoredServer } from './entry.js'
 import type { Journal } from './journal.js'
 import type { PendingEntries, PendingEntry } from './pending-entries.js'
-import { maxConcurrent } from './write-pace.js'
+import type { WritePace } from './write-pace.js'
 
 /** A write of a server's status. */
 export interface StatusWrite {
@@ -38,6 +38,7 @@ export interface StatusWriterDependencies {
   readonly objects: ServerObjects
   readonly journal: Journal
   readonly pending: PendingEntries
+  readonly pace: WritePace
   /** How long no allocation has been written, in ms. */
   readonly quietMs: () => number
   /** Whether a caller is writing this server, which brings the status up to date, too. */
@@ -95,11 +96,11 @@ export class StatusWriter {
   }
 
   #work(): void {
-    const { journal, pending, clock } = this.#deps
+    const { journal, pace, pending, clock } = this.#deps
     if (this.#isStopped || !journal.isCurrent) return this.#notifyIdle()
     const now = clock.elapsed()
     for (const each of pending.all()) {
-      if (this.#running >= maxConcurrent) return
+      if (this.#running >= pace.maxStatuses) return
       if (this.#isDue(each, now)) this.#start(each)
     }
     this.#tend()

@@ -2,7 +2,7 @@
 import type { ObjectApi } from '../../../../adapters/kubernetes/client/api.js'
 import type { ApiCall } from '../../../../adapters/kubernetes/client/api-call.js'
 import type { KubeObject } from '../../../../adapters/kubernetes/client/kube-objects.js'
-import type { RateLimiter } from '../../../../adapters/kubernetes/client/rate-limiter.js'
+import { RateLimiter } from '../../../../adapters/kubernetes/client/rate-limiter.js'
 import { JournalObject } from '../../../../adapters/kubernetes/store/journal/journal-object.js'
 import { ServerCollection } from '../../../../adapters/kubernetes/store/server-collection.js'
 import { FleetError } from '../../../../src/contracts/errors.js'
@@ -30,10 +30,13 @@ export interface HostOptions {
   /** Default: undefined, so it does not lead. */
   readonly term?: number
   readonly minGroup?: number
+  /** How many calls can run at a time. Default: no limit, while the journal counts on 16. */
+  readonly connections?: number
 }
 
 export class ClusterHost implements ObjectApi {
   readonly closed = false
+  readonly connections: number
   readonly warnings: string[] = []
   readonly servers: ServerCollection
   term: number | undefined
@@ -47,16 +50,19 @@ export class ClusterHost implements ObjectApi {
   /** How long a list takes after its first page, in ms. */
   listMs = 0
   /** If set, this many calls run at a time, and others wait. */
-  limiter: RateLimiter | undefined
+  readonly limiter: RateLimiter | undefined
   /** Called before each call is sent. */
   fault: (call: ApiCall) => Fault | undefined = () => undefined
 
   constructor(
     readonly cluster: JournalCluster,
-    { term, minGroup = 1 }: HostOptions = {},
+    { term, minGroup = 1, connections }: HostOptions = {},
   ) {
     const { clock } = cluster
     this.term = term
+    this.connections = connections ?? 16
+    this.limiter =
+      connections === undefined ? undefined : new RateLimiter(clock, { perSecond: 100_000, maxConcurrent: connections })
     const journal = {
       ...{
         clock,

@@ -103,6 +103,7 @@ export class Host {
       key: () => new Uint8Array(32),
       warn: (message) => world.warnings.push(message),
       quietMs: () => this.quietMs,
+      connections: 16,
       seen: (ref) => this.#seen.get(keyOf(ref)),
       ...options,
     })

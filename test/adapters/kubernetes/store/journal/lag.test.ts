@@ -1,6 +1,5 @@
 /** How long the statuses of servers lag behind the answers, with more callers than connections. */
 import { expect, it } from 'vitest'
-import { RateLimiter } from '../../../../../adapters/kubernetes/client/rate-limiter.js'
 import { ClusterHost, withSession } from '../../support/cluster-host.js'
 import { JournalCluster } from '../../support/journal-cluster.js'
 
@@ -13,12 +12,11 @@ it.each([
 ])('a status shows its session within a second of the answer: %s', async (_, latencyMs) => {
   const cluster = new JournalCluster()
   const { clock } = cluster
-  const host = new ClusterHost(cluster, { term: 1, minGroup: 2 })
+  const host = new ClusterHost(cluster, { term: 1, minGroup: 2, connections: 8 })
   host.latencyMs = latencyMs
   await cluster.during(host.servers.list())
   const names = Array.from({ length: servers }, (_each, n) => `s-${n}`)
   const added = await cluster.during(Promise.all(names.map((name) => host.add(name))))
-  host.limiter = new RateLimiter(clock, { perSecond: 100_000, maxConcurrent: 8 })
   const answeredAt = new Map<string, number>()
   const call = async (): Promise<void> => {
     const next = added.shift()
