@@ -13,6 +13,8 @@ interface Before {
 export class Counts {
   /** The counts at the last check, by build name and creation time. */
   readonly #before = new Map<string, Before>()
+  /** Names of servers that were there at an earlier check. */
+  readonly #known = new Set<string>()
   /** Names of builds for which a server was created since the last check. */
   readonly #created = new Set<string>()
 
@@ -50,8 +52,13 @@ export class Counts {
     const before = this.#before.get(key)
     const total = status.currentPending + status.currentInitializing + status.currentStandingBy + status.currentActive
     this.#before.set(key, { total, crashes: status.crashesCount, health: status.health })
-    // After `max` was lowered, there may still be more servers than `max`, but their number must not grow.
-    if (total > Math.max(spec.max, before?.total ?? 0)) {
+    // After `max` was lowered, there may still be more servers than `max`, but their number must not grow. A new leader may find
+    // servers again whose end the last one had not stored.
+    const isNew = ({ metadata, status }: GameServer) =>
+      status.state !== 'Terminating' && !this.#known.has(metadata.name)
+    const hasNew = servers.some(isNew)
+    for (const server of servers) this.#known.add(server.metadata.name)
+    if (hasNew && total > Math.max(spec.max, before?.total ?? 0)) {
       this.world.violate(`more servers than max: build ${name} has ${total}, max is ${spec.max}`)
     }
     if (status.crashesCount < (before?.crashes ?? 0)) {
