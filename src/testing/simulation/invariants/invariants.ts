@@ -193,6 +193,7 @@ export class Invariants {
       this.terminations.recorded(host, event)
     }
     if (event.type === 'ServerLate' && host === lease.leader) this.#lateStarts.serverLate(event)
+    if (event.type === 'ReconcileFailed' && host === lease.leader) this.#lateStarts.reconcileFailed(event)
     if (event.type !== 'ServerEnding') return
     // Another host made the decision, and this host has only learned of it.
     if (store.servers.get(keyOf(event.server))?.record.state === 'Terminating') return

@@ -16,7 +16,7 @@ import { buildNameOf, hasDuplicateBuildID, isDraining, isInvalid, isReserved, ty
 const toleranceMs = 10_000
 /** A back-off after crashes delays new servers. */
 const backoffMs = 75_000
-/** A failed write of the record delays the create. */
+/** A failed write of the record delays the create, by at most `backoffMaxMs`. Counts from the latest failure. */
 const firstCreateMs = 70_000
 
 export class LateStarts {
@@ -26,6 +26,8 @@ export class LateStarts {
   readonly #asked = new Set<string>()
   /** Number of create calls in progress under the current leader, by build name. */
   #creating = new Map<string, number>()
+  /** Fair time of the latest failed action under the current leader, by build name. */
+  #failedMs = new Map<string, number>()
   #fairMs = 0
   #countedUntil = 0
   /** Fair time since which each problem has lasted. */
@@ -44,11 +46,21 @@ export class LateStarts {
     this.#late.clear()
     this.#asked.clear()
     this.#creating = new Map()
+    this.#failedMs.clear()
     this.#since.clear()
   }
 
   serverLate({ server }: EventOf<'ServerLate'>): void {
     this.#late.add(server.name)
+  }
+
+  /**
+   * Called when the leader reports a failed action. If it was the write of a record, the server has its first create only after
+   * the next attempt, which the back-off delays, and which may fail too: the store refuses single calls in fair time as well.
+   * The event does not say which server of the build it was. Without further failures the limit holds from here on.
+   */
+  reconcileFailed({ build }: EventOf<'ReconcileFailed'>): void {
+    this.#failedMs.set(build.name, this.#fairMs)
   }
 
   /** Called when the leader calls create. Returns a function to call when it has its answer. */
@@ -73,8 +85,8 @@ export class LateStarts {
   check(snapshot: FleetSnapshot): void {
     const before = this.#since
     const since = new Map<string, number>()
-    const report = (problem: string, limitMs: number) => {
-      const from = before.get(problem) ?? this.#fairMs
+    const report = (problem: string, limitMs: number, notBeforeMs = 0) => {
+      const from = Math.max(before.get(problem) ?? this.#fairMs, notBeforeMs)
       since.set(problem, from)
       if (this.#fairMs - from > limitMs) this.world.violate(`for ${this.#fairMs - from} ms: ${problem}`)
     }
@@ -82,7 +94,11 @@ export class LateStarts {
     this.#since = since
   }
 
-  #checkBuild(build: GameServerBuild, snapshot: FleetSnapshot, report: (problem: string, limitMs: number) => void) {
+  #checkBuild(
+    build: GameServerBuild,
+    snapshot: FleetSnapshot,
+    report: (problem: string, limitMs: number, notBeforeMs?: number) => void,
+  ) {
     const { spec, status, metadata } = build
     // Then it is unclear for which build a caller waits, or the build gets no servers.
     if (hasDuplicateBuildID(build, snapshot.builds) || isInvalid(build) || isDraining(build)) return
@@ -106,7 +122,8 @@ export class LateStarts {
     if (this.#creating.get(metadata.name)) return
     for (const server of servers)
       if (this.#waitsForCreate(server)) {
-        report(`${server.metadata.name} was not created although its build has no create in progress`, firstCreateMs)
+        const problem = `${server.metadata.name} was not created although its build has no create in progress`
+        report(problem, firstCreateMs, this.#failedMs.get(metadata.name))
       }
   }
 
