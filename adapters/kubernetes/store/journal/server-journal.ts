@@ -119,9 +119,10 @@ export class ServerJournal {
       throwIfAborted(options?.signal)
       await this.settled(update.record)
       const { record, status, revision, isAllocation } = update
-      const urgency = isAllocation ? 'players wait' : 'normal'
       const write = async (at: string, upon: string) => {
         check()
+        // Nothing is added to the journal while an entry waits for too long, so a write upon one must not wait for allocations.
+        const urgency = isAllocation || this.#pending.get(record) ? 'players wait' : 'normal'
         return this.#objects.write(record, { status, at, upon, urgency }, options)
       }
       if (!this.#pending.get(record)) await this.#journal.confirm(this.#deps.seen(record)?.upon)
