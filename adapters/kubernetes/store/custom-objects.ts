@@ -50,8 +50,12 @@ export class CustomObjects {
     return lists.flatMap(({ items }) => items)
   }
 
-  get(ref: Ref, options: CallOptions | undefined): Promise<KubeObject> {
-    return this.#object('GET', ref, {}, options)
+  get(
+    ref: Ref,
+    options: CallOptions | undefined,
+    { priority = false }: Pick<ApiCall, 'priority'> = {},
+  ): Promise<KubeObject> {
+    return this.#object('GET', ref, { priority }, options)
   }
 
   /** Rejects with `invalid` if the namespace does not belong to the fleet or does not exist. */

@@ -172,7 +172,8 @@ export class ServerCollection extends CustomCollection<Server> {
 
   async #readObject(ref: Ref): Promise<StoredServer | undefined> {
     try {
-      return this.#stored(await this.objects.get(ref, undefined))
+      // As a write of the status does: nothing is added to the journal while an entry waits for too long.
+      return this.#stored(await this.objects.get(ref, undefined, { priority: true }))
     } catch (error) {
       if (FleetError.is(error, 'not-found')) return undefined
       throw error

@@ -85,3 +85,11 @@ it('the next write of a server whose session is in the journal does not wait unt
   })
   expect(tookMs).toBeLessThan(1_500)
 })
+
+it('the status of a server whose labels were edited does not wait until the load ends', async () => {
+  const tookMs = await underLoad((_, cluster, { record: { name } }) => {
+    cluster.label(name, { tier: 'gold' })
+    return () => cluster.shown(name) !== undefined
+  })
+  expect(tookMs).toBeLessThan(1_500)
+})
