@@ -134,8 +134,9 @@ export class Journal {
   }
 
   /**
-   * Call before a write of a server whose status says this. If another leader has written it, either this host has followed that one, or it has
-   * been deposed, maybe without knowing it, and might overwrite a server that has an entry. Rejects with `not-leader` in the latter case.
+   * Call before a write of a server whose status says this. If another leader has written it, either this host has followed that one, so the
+   * journal is still its own, or it has been deposed, maybe without knowing it and by several leaders, and might overwrite a server that has an
+   * entry. Rejects with `not-leader` in the latter case.
    */
   async confirm(upon: string | undefined): Promise<void> {
     const owner = ownerOf(upon)
@@ -144,7 +145,7 @@ export class Journal {
     await this.#inTurn(async () => {
       if (this.#former.has(owner)) return
       const found = await this.#deps.storage.read()
-      if (found?.owner === owner)
+      if (found && found.owner !== this.#owner)
         throw new FleetError('not-leader', 'another host has taken the journal of the fleet over')
       this.#former.add(owner)
     })

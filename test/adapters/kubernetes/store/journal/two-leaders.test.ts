@@ -85,3 +85,15 @@ it('the earlier one does not journal what it had written before the later one to
   await cluster.during(earlier.servers.update(withSession(record, 'direct'), revision))
   expect(cluster.shown('c')).toBe('direct')
 })
+
+it('the earlier one cannot overwrite a session in the journal of the third one, which has followed the later one', async () => {
+  const { cluster, earlier, later, seen } = await scene()
+  later.kill()
+  const third = new ClusterHost(cluster, { term: 3 })
+  await cluster.during(third.servers.list())
+  expect(cluster.shown('b')).toBeUndefined()
+  const second = cluster.during(earlier.servers.update(withSession(seen.record, 'second'), seen.revision))
+  await expect(second).rejects.toMatchObject({ code: 'not-leader' })
+  await cluster.clock.advance(5_000)
+  expect(cluster.shown('b')).toBe('answered')
+})
