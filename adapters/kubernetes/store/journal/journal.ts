@@ -9,7 +9,7 @@ import type { Logger } from '../../../../src/contracts/logger.js'
 import { keyOf, type Ref } from '../../../../src/rules/model/resources.js'
 import { isNewer, type JournalEntry, markedBy, openEntry, ownerFrom, ownerOf, sealEntry, sessionsIn } from './entry.js'
 import type { JournalStorage, StoredJournal } from './journal-object.js'
-import { hasNoEffect, isRefusal, isUnsupported, noJournal, otherOwner, outcomeUnknown } from './outcomes.js'
+import { leftOut, hasNoEffect, isRefusal, isUnsupported, noJournal, otherOwner, outcomeUnknown } from './outcomes.js'
 import type { PendingEntries } from './pending-entries.js'
 
 export interface JournalDependencies {
@@ -134,9 +134,8 @@ export class Journal {
   }
 
   /**
-   * Call before a write of a server whose status says this. If another leader has written it, either this host has followed that one, so the
-   * journal is still its own, or it has been deposed, maybe without knowing it and by several leaders, and might overwrite a server that has an
-   * entry. Rejects with `not-leader` in the latter case.
+   * Call before a write of a server whose status says this. If another leader has written it, either this host has followed it and still
+   * owns the journal, or has been deposed, maybe by several, and might overwrite an entry. Rejects with `not-leader` in the latter case.
    */
   async confirm(upon: string | undefined): Promise<void> {
     const owner = ownerOf(upon)
@@ -145,8 +144,11 @@ export class Journal {
     await this.#inTurn(async () => {
       if (this.#former.has(owner)) return
       const found = await this.#deps.storage.read()
-      if (found && found.owner !== this.#owner)
+      if (found && found.owner !== this.#owner) {
+        // If somebody has edited the owner, this host leads, and knows all entries from then on.
+        if (found.owner !== owner && this.isCurrent) await this.#claim(true)
         throw new FleetError('not-leader', 'another host has taken the journal of the fleet over')
+      }
       this.#former.add(owner)
     })
   }
@@ -238,9 +240,7 @@ export class Journal {
     }
     if (damaged.length === 0) return
     logger.error({ entries: damaged }, 'entries of the journal are not genuine; they are left out')
-    warn(
-      `${damaged.length} entries of the journal were edited, and are left out. Sessions that were allocated within the second before the last leader ended may be missing.`,
-    )
+    warn(leftOut(damaged.length))
   }
 
   /** A host that does not lead by the Lease must not write the journal. It sees the entries in place of statuses. */

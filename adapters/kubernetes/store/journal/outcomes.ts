@@ -30,3 +30,8 @@ export const noJournal =
 /** For the log. */
 export const otherOwner =
   'the journal has another owner, so each allocation is written by itself until it is taken over again'
+
+/** For the Event. */
+export function leftOut(count: number): string {
+  return `${count} entries of the journal were edited, and are left out. Sessions that were allocated within the second before the last leader ended may be missing.`
+}

@@ -97,3 +97,17 @@ it('the earlier one cannot overwrite a session in the journal of the third one, 
   await cluster.clock.advance(5_000)
   expect(cluster.shown('b')).toBe('answered')
 })
+
+it('a leader whose journal somebody has given another owner takes it back, and then writes servers of earlier leaders', async () => {
+  const { cluster, earlier, later } = await scene()
+  earlier.kill()
+  later.kill()
+  const last = new ClusterHost(cluster, { term: 3 })
+  const listed = await cluster.during(last.servers.list())
+  cluster.editJournal({ owner: 'somebody' })
+  const found = listed.find(({ record }) => record.name === 'a')
+  if (!found) throw new Error('the server is gone')
+  const write = () => cluster.during(last.servers.update({ ...found.record, node: 'x' }, found.revision))
+  await expect(write()).rejects.toMatchObject({ code: 'not-leader' })
+  await expect(write()).resolves.toBeDefined()
+})
