@@ -9,7 +9,8 @@ import type { Logger } from '../../../../src/contracts/logger.js'
 import { keyOf, type Ref } from '../../../../src/rules/model/resources.js'
 import { isNewer, type JournalEntry, markedBy, openEntry, ownerFrom, ownerOf, sealEntry, sessionsIn } from './entry.js'
 import type { JournalStorage, StoredJournal } from './journal-object.js'
-import { leftOut, hasNoEffect, isRefusal, isUnsupported, noJournal, otherOwner, outcomeUnknown } from './outcomes.js'
+import { leftOut, noJournal, otherOwner } from './messages.js'
+import { hasNoEffect, isRefusal, isUnsupported, outcomeUnknown } from './outcomes.js'
 import type { PendingEntries } from './pending-entries.js'
 
 export interface JournalDependencies {
@@ -107,8 +108,7 @@ export class Journal {
       } catch (error) {
         return this.#afterFailure(entries, error)
       }
-      const { clock } = this.#deps
-      for (const [i, entry] of entries.entries()) this.#pending.add(entry, lines[i] ?? '', clock.elapsed())
+      for (const [i, entry] of entries.entries()) this.#pending.add(entry, lines[i] ?? '', this.#deps.clock.elapsed())
       return new Set()
     })
   }

@@ -22,16 +22,3 @@ export function isUnsupported(error: unknown): boolean {
   const status = statusOf(error)
   return status !== undefined && [400, 403, 404, 405, 422].includes(status)
 }
-
-/** For the log. */
-export const noJournal =
-  'cannot use a journal, so each allocation is written by itself: install the definition of GameServerJournal, and grant `get`, `create` and `update` on gameserverjournals'
-
-/** For the log. */
-export const otherOwner =
-  'the journal has another owner, so each allocation is written by itself until it is taken over again'
-
-/** For the Event. */
-export function leftOut(count: number): string {
-  return `${count} entries of the journal were edited, and are left out. Sessions that were allocated within the second before the last leader ended may be missing.`
-}
