@@ -103,7 +103,9 @@ export class Surplus {
   ): void {
     const { name } = metadata
     const { store, waitingCallers } = this.deps()
-    const reserved = new Set(store.allocations.reserved(snapshot.host))
+    // One whose allocation began in this step may have been idle when the surplus was computed.
+    const begun = store.allocations.begunNow(snapshot.host)
+    const reserved = new Set(store.allocations.reserved(snapshot.host).filter((key) => !begun.has(key)))
     const idle: GameServer[] = []
     const reservedServers: GameServer[] = []
     let released = 0
