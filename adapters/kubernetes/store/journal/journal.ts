@@ -187,6 +187,8 @@ export class Journal {
         const found = await this.#deps.storage.read()
         const other = found && found.owner !== this.#owner ? found : undefined
         if (!force && other) return this.#giveUp(other)
+        // If the write below fails, the old owner must not add entries.
+        if (other && this.#state === 'owned') this.#state = 'lost'
         this.#adopt(found, isMine && !other)
         this.#revision = found?.revision
         const owner = isMine && other ? ownerFrom(this.#deps.clock.randomBytes(8)) : this.#owner
@@ -274,11 +276,8 @@ export class Journal {
   async #afterFailure(entries: readonly JournalEntry[], error: unknown): Promise<ReadonlySet<JournalEntry>> {
     this.#state = 'unsettled'
     if (!hasNoEffect(error)) for (const entry of entries) this.#unknown.add(keyOf(entry))
-    try {
-      await this.#claim(false)
-    } catch {
-      // Found out later, before any of these servers is read or written.
-    }
+    // If this fails, it is found out later, before any of these servers is read or written.
+    await this.#claim(false).catch(nothing)
     if (entries.some((entry) => this.isUnknown(entry))) throw outcomeUnknown(error)
     return new Set(entries.filter((entry) => this.#pending.get(entry)?.entry.revision !== entry.revision))
   }

@@ -111,3 +111,22 @@ it('a leader whose journal somebody has given another owner takes it back, and t
   await expect(write()).rejects.toMatchObject({ code: 'not-leader' })
   await expect(write()).resolves.toBeDefined()
 })
+
+it('a host that fails to take the journal back adds nothing to it', async () => {
+  const { cluster, earlier, later, seen } = await scene()
+  const own = await cluster.during(earlier.add('c'))
+  await cluster.during(later.servers.list())
+  const found = await cluster.during(later.servers.get(own.record))
+  if (!found) throw new Error('the server is gone')
+  await cluster.during(later.servers.update(withSession(found.record, 'first'), found.revision))
+  later.kill()
+  const third = new ClusterHost(cluster, { term: 3 })
+  await cluster.during(third.servers.list())
+  earlier.fault = ({ method, path }) => (method === 'PUT' && path.includes('journal') ? 500 : undefined)
+  await expect(cluster.during(earlier.servers.update({ ...seen.record, node: 'x' }, seen.revision))).rejects.toThrow()
+  earlier.fault = () => undefined
+  const second = cluster.during(earlier.servers.update(withSession(own.record, 'second'), own.revision))
+  await expect(second).rejects.toMatchObject({ code: 'conflict' })
+  expect(cluster.journaled()).not.toContain('second')
+  expect(cluster.shown('c')).toBe('first')
+})
