@@ -64,9 +64,9 @@ export class Journal {
     return this.#term !== undefined && this.#term === this.#deps.term()
   }
 
-  /** Who this host is in the journal. Undefined while it is nobody. */
+  /** Who this host is in the journal. Undefined until it has taken the journal over: others would take what it writes for an earlier leader's. */
   get owner(): string | undefined {
-    return this.isCurrent ? this.#owner : undefined
+    return this.isCurrent && this.#state !== 'unused' ? this.#owner : undefined
   }
 
   /** Whether the outcome of a write of this host must be found out. */
@@ -125,12 +125,13 @@ export class Journal {
 
   /** Adds to a `writtenUpon` that this leader has written it. */
   mark(upon: string): string {
-    return this.isCurrent ? markedBy(this.#owner, upon) : upon
+    const { owner } = this
+    return owner === undefined ? upon : markedBy(owner, upon)
   }
 
   /** Whether this leader has written it. */
   isMarked(upon: string): boolean {
-    return this.isCurrent && ownerOf(upon) === this.#owner
+    return this.owner !== undefined && ownerOf(upon) === this.owner
   }
 
   /**
