@@ -187,6 +187,7 @@ export class Invariants {
   eventEmitted(host: Host, event: FleetEvent): void {
     const { store, lease } = this.deps()
     this.reservations.eventEmitted(host, event)
+    this.confirmations.eventEmitted(event)
     if (event.type === 'ServerCreated') {
       this.#counts.serverCreated(event.build.name)
       if (host === lease.leader) this.#surplus.created(event.build.name, event.server.name)

@@ -2,6 +2,7 @@
  * Invariants: a caller with `confirm` gets a server only after its game has received the session; if the game takes too long,
  * the session keeps its server.
  */
+import type { FleetEvent } from '../../../../contracts/events.js'
 import type { FleetError } from '../../../../contracts/errors.js'
 import { keyOf, type Server } from '../../../../rules/model/resources.js'
 import type { BackendModel, ModelInstance } from '../../models/backend-model.js'
@@ -34,6 +35,12 @@ export class Confirmations {
   /** Called when the record of a server is deleted externally. */
   recordDeleted({ session }: Server): void {
     if (session) this.#withoutRecord.add(session.id)
+  }
+
+  /** With a journal, a server can be allocated whose record was deleted before its host knows of it. */
+  eventEmitted(event: FleetEvent): void {
+    if (event.type !== 'Allocated' || this.deps().store.servers.has(keyOf(event.server))) return
+    this.#withoutRecord.add(event.sessionID)
   }
 
   /** Called when a caller with `confirm` gets a server. */

@@ -81,6 +81,8 @@ export class Sessions {
   }
 
   #bind(sessionID: string, instance: ModelInstance, how: string): void {
+    // Its game has ended the session, which the store may say before the host knows it.
+    if (this.#endedBy.get(instance) === sessionID) return
     const { name } = instance.spec.ref
     const record = this.deps().store.servers.get(keyOf(instance.spec.ref))?.record
     const hasRecord = record?.uid === instance.spec.uid
@@ -88,7 +90,6 @@ export class Sessions {
     if (hasRecord ? record.session?.id !== sessionID : mustHaveRecord) {
       this.world.violate(`not durable: ${how} ${name} for ${sessionID}, which is not in the store`)
     }
-    if (this.#endedBy.get(instance) === sessionID) return
     const other = this.#bySession.get(sessionID)
     // What an earlier instance of the same server left behind still sends heartbeats.
     if (other && other !== instance && other.spec.uid === instance.spec.uid && this.#isRunning(other)) return
