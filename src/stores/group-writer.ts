@@ -132,7 +132,7 @@ export class GroupWriter {
         await this.#revive()
         const writes = group.map(({ write }) => write)
         this.#queue.unshift(...group.splice(this.#diskReserve.reserve(this.#environment.root, writes)))
-        // lmdb begins in this turn, and goes on while the last group is answered.
+        // lmdb starts the transaction in this turn and runs it while the previous group's callers are answered.
         const [answer] = await Promise.all([this.#commit(group), nextTurn().then(answerLast)])
         answerLast = answer
       } catch (error) {

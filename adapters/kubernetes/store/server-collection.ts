@@ -187,7 +187,7 @@ export class ServerCollection extends CustomCollection<Server> {
   ): Promise<string> {
     const revision = this.checkedRevision(at, ref)
     const next = { ...status, writtenUpon: upon }
-    // Nobody waits for it, so the watch must report it, with what has been edited in the metadata meanwhile.
+    // No caller needs the result, so it is left to the watch, which also reports metadata edited in the meantime.
     if (urgency === 'background') return this.#writeUnseen(ref, revision, next, { group: journalGroup })
     if (urgency === 'overdue') return this.#writeUnseen(ref, revision, next, { priority: true })
     return this.putStatus(ref, revision, next, { ...options, priority: urgency === 'players wait' })

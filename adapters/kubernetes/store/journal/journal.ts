@@ -208,8 +208,8 @@ export class Journal {
   }
 
   /**
-   * Another leader, or somebody with kubectl, has written it. The writes of this host have had their effect before that, or never will. A
-   * session that it contains is durable, whoever its owner is.
+   * Another leader, or somebody with kubectl, has written the journal, so every earlier write of this host has taken effect or never will. The
+   * sessions in it are durable, whoever the owner is.
    */
   #giveUp(found: StoredJournal): void {
     const { clock, key, logger } = this.#deps

@@ -221,7 +221,7 @@ export class ServerJournal {
         return await write(pending.at, pending)
       } catch (error) {
         if (!FleetError.is(error, 'conflict') || attempt >= maxAttempts || !this.#pending.has(pending)) throw error
-        // Whoever has written the server may not have known the entry.
+        // Another writer, such as `kubectl label`, may have changed the object without replacing the entry.
         const isPending = this.#pending.review(pending, await this.#objects.read(ref), true)
         if (!isPending && this.#pending.resolve(ref, revision) === revision) throw error
       }
@@ -237,8 +237,8 @@ export class ServerJournal {
   }
 
   /**
-   * Returns a function that throws `not-leader` in another term. What was asked for in this one does not know the journal of a later one,
-   * whose entries are not even read yet when it begins.
+   * Returns a function that throws `not-leader` once the term has changed: a write that was requested in an earlier term must not overwrite
+   * entries that were added after it.
    */
   #sameTerm(): () => void {
     const term = this.#deps.term()

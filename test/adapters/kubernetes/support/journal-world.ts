@@ -1,6 +1,6 @@
 /** Server objects and a journal in memory, with calls that a test can hold, fail and follow; and hosts that use them. */
 import type { JournalContent, JournalStorage } from '../../../../adapters/kubernetes/store/journal/journal-object.js'
-import type { StoredServer } from '../../../../adapters/kubernetes/store/journal/entry.js'
+import { openEntry, type StoredServer } from '../../../../adapters/kubernetes/store/journal/entry.js'
 import { ServerJournal } from '../../../../adapters/kubernetes/store/journal/server-journal.js'
 import type { ServerObjects, StatusWrite } from '../../../../adapters/kubernetes/store/journal/status-writer.js'
 import { serverStatus, withStatus } from '../../../../adapters/kubernetes/store/objects/server-object.js'
@@ -13,6 +13,8 @@ import { virtualClock } from '../../../../src/testing/virtual-clock.js'
 export type Call = 'read server' | 'write status' | 'remove server' | 'read journal' | 'write journal'
 /** `lost`: it takes effect, and the answer does not arrive. `refused`: it does not arrive. `late`: it takes effect when `land` is called. */
 export type Fault = 'lost' | 'refused' | 'late'
+
+const key = new Uint8Array(32)
 
 export class JournalWorld {
   readonly clock = virtualClock()
@@ -100,7 +102,7 @@ export class Host {
     this.journal = new ServerJournal({
       ...{ clock: world.clock, logger: silentLogger, withStatus, objects: this.#objects(), storage: this.#storage() },
       term: () => this.term,
-      key: () => new Uint8Array(32),
+      key: () => key,
       warn: (message) => world.warnings.push(message),
       quietMs: () => this.quietMs,
       connections: 16,
@@ -196,4 +198,17 @@ export class Host {
         }),
     }
   }
+}
+
+/** A leader with servers a, b, c and d. By default, it journals even a single allocation. */
+export async function scene(minGroup = 1) {
+  const world = new JournalWorld()
+  for (const name of ['a', 'b', 'c', 'd']) world.addServer(name)
+  const leader = (await new Host(world, 'one', { minGroup }).lead(1)).own()
+  return { world, leader, at: (name: string) => world.server(name).revision }
+}
+
+/** The sessions in the journal. */
+export function journaled({ journal }: JournalWorld): readonly unknown[] {
+  return (journal?.entries ?? []).map((line) => openEntry(line, key)?.status['sessionID'])
 }

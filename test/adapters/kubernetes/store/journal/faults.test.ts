@@ -2,19 +2,8 @@
 import { expect, it } from 'vitest'
 import { ApiError } from '../../../../../adapters/kubernetes/client/api-errors.js'
 import { FleetError } from '../../../../../src/contracts/errors.js'
-import { openEntry } from '../../../../../adapters/kubernetes/store/journal/entry.js'
-import { Host, JournalWorld } from '../../support/journal-world.js'
+import { Host, journaled, scene } from '../../support/journal-world.js'
 
-const key = new Uint8Array(32)
-async function scene(minGroup = 1) {
-  const world = new JournalWorld()
-  for (const name of ['a', 'b', 'c', 'd']) world.addServer(name)
-  const leader = (await new Host(world, 'one', { minGroup }).lead(1)).own()
-  return { world, leader, at: (name: string) => world.server(name).revision }
-}
-function journaled({ journal }: JournalWorld): readonly unknown[] {
-  return (journal?.entries ?? []).map((line) => openEntry(line, key)?.status['sessionID'])
-}
 const forbidden = () =>
   new FleetError('unavailable', 'forbidden', { cause: new ApiError(403, 'Forbidden', 'forbidden', 'x') })
 

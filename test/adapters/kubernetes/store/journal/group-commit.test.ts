@@ -1,22 +1,7 @@
 /** Allocations that are written together, on objects in memory whose calls fail in every way. */
 import { expect, it } from 'vitest'
-import { openEntry } from '../../../../../adapters/kubernetes/store/journal/entry.js'
 import { maxLagMs } from '../../../../../adapters/kubernetes/store/journal/group-commit.js'
-import { Host, JournalWorld } from '../../support/journal-world.js'
-
-const key = new Uint8Array(32)
-
-/** A leader with servers a, b, c and d, which journals even a single allocation. */
-async function scene(minGroup = 1) {
-  const world = new JournalWorld()
-  for (const name of ['a', 'b', 'c', 'd']) world.addServer(name)
-  const leader = (await new Host(world, 'one', { minGroup }).lead(1)).own()
-  return { world, leader, at: (name: string) => world.server(name).revision }
-}
-
-function journaled({ journal }: JournalWorld): readonly unknown[] {
-  return (journal?.entries ?? []).map((line) => openEntry(line, key)?.status['sessionID'])
-}
+import { Host, type JournalWorld, journaled, scene } from '../../support/journal-world.js'
 
 function ownerOf({ journal }: JournalWorld): string {
   return journal?.owner ?? ''
