@@ -142,6 +142,7 @@ export class Surplus {
     const unstarted = this.#unstarted.get(name)
     let good = 0
     let onTrialBehindWrite = 0
+    let begunOnTrial = 0
     let notStarted = 0
     for (const server of idle) {
       const key = keyOf(server.metadata)
@@ -150,7 +151,10 @@ export class Surplus {
       else if (server.status.state === 'Pending') notStarted++
       else if (server.status.state !== 'StandingBy') continue
       else if (!this.#crashedTemplates.isOnTrial(server, hash)) good++
-      else if (store.allocations.isBusy(snapshot.host, key)) onTrialBehindWrite++
+      else if (store.allocations.isBusy(snapshot.host, key)) {
+        onTrialBehindWrite++
+        if (begun.has(key)) begunOnTrial++
+      }
     }
     // A server is allocated to a waiting caller even on trial. While an earlier write of its record is in flight, the
     // allocation cannot be seen yet.
@@ -158,7 +162,9 @@ export class Surplus {
     if (unstarted?.hash === hash) good += Math.min(unstarted.count, notStarted)
     // Where ports are short, the build has had fewer servers already, and each new one needs the port of an old one.
     const lacksPort = idle.some(({ status: { message } }) => message === createRefusals.noFreePort)
-    if (good < kept && (!lacksPort || replaced > batch)) {
+    // One on trial whose allocation began in this step may have been Active already when the update was planned.
+    const wantedThen = Math.min(wanted, spec.max - active - begunOnTrial)
+    if (good < wantedThen - rolloutBatch(wantedThen) && (!lacksPort || replaced > batch)) {
       this.world.violate(`a rolling update went too far: build ${name} needs ${wanted} servers but had ${good} left`)
     }
   }
