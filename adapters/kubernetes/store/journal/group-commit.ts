@@ -31,10 +31,10 @@ interface Waiting {
   readonly reject: (error: unknown) => void
 }
 
-/** As many as the API server writes one by one in much less than a second. */
-export const maxEntries = 256
+/** As many as a quick API server writes one by one in much less than a second. */
+export const maxEntries = 384
 /** In characters. Every write of the journal contains all entries that the statuses do not show yet. */
-const maxJournalLength = 256 * 1024
+const maxJournalLength = 384 * 1024
 const maxEntryLength = 8 * 1024
 /** Of the line, besides the status. */
 const otherLength = 512

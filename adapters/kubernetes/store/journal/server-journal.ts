@@ -66,8 +66,9 @@ export class ServerJournal {
         const term = deps.term()
         const send = () => deps.objects.write(ref, write, options)
         // Others wait for these.
-        const isUrgent = write.urgency === 'players wait' || write.urgency === 'overdue'
-        const revision = await (isUrgent ? this.#pace.measure(send) : send())
+        const isOverdue = write.urgency === 'overdue'
+        const isMeasured = isOverdue || write.urgency === 'players wait'
+        const revision = await (isMeasured ? this.#pace.measure(send, isOverdue) : send())
         // Another host may have led since it was sent, and know this version. One that carries out its entry looks like one of that host.
         if (deps.term() === term && this.#journal.isMarked(write.upon)) this.#own.wrote(ref, revision)
         return revision

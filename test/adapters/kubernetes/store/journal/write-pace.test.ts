@@ -1,0 +1,84 @@
+/** How many entries there may be, by how long writes take. */
+import { expect, it } from 'vitest'
+import { WritePace } from '../../../../../adapters/kubernetes/store/journal/write-pace.js'
+import { virtualClock } from '../../../../../src/testing/virtual-clock.js'
+
+function paceWith(connections: number) {
+  const clock = virtualClock()
+  const pace = new WritePace(clock, connections)
+  const take = (ms: number) => new Promise<void>((resolve) => void clock.after(ms, resolve))
+  return {
+    clock,
+    pace,
+
+    /** Writes that run at the same time. */
+    async write(count: number, ms: number): Promise<void> {
+      const writes = Promise.all(Array.from({ length: count }, () => pace.measure(() => take(ms))))
+      await clock.advance(ms)
+      await writes
+    },
+
+    /** Overdue statuses, so many at a time. */
+    async writeStatuses(atOnce: number, ms: number): Promise<void> {
+      const rounds = 3
+      const writeInTurn = async () => {
+        for (let round = 0; round < rounds; round++) await pace.measure(() => take(ms), true)
+      }
+      const writes = Promise.all(Array.from({ length: atOnce }, writeInTurn))
+      await clock.advance(rounds * ms)
+      await writes
+    },
+  }
+}
+
+it('there may be as many as are written to statuses in 400 ms', async () => {
+  const { pace, write } = paceWith(16)
+  await write(5, 20)
+  expect(pace.maxEntries).toBe((6 * 400) / 20)
+})
+
+it('the first writes count at once, so a slow API server is noticed by the first', async () => {
+  const { pace, write } = paceWith(16)
+  await write(1, 100)
+  expect(pace.maxEntries).toBe((6 * 400) / 100)
+})
+
+it('two that were held up for a moment change nothing', async () => {
+  const { pace, write } = paceWith(16)
+  await write(5, 20)
+  await write(2, 500)
+  expect(pace.maxEntries).toBe((6 * 400) / 20)
+  await write(1, 500)
+  expect(pace.maxEntries).toBe(Math.floor((6 * 400) / 500))
+})
+
+it('writes of callers that run beside more than the statuses do not count', async () => {
+  const { pace, write } = paceWith(16)
+  await write(5, 20)
+  await write(16, 200)
+  expect(pace.maxEntries).toBe((6 * 400) / 20)
+})
+
+it('single writes, which are quick on a busy API server, do not make up for slow statuses', async () => {
+  const { pace, write, writeStatuses } = paceWith(16)
+  await writeStatuses(6, 200)
+  await write(5, 20)
+  expect(pace.maxEntries).toBe((6 * 400) / 200)
+  await writeStatuses(6, 40)
+  expect(pace.maxEntries).toBe((6 * 400) / 40)
+})
+
+it('nor do statuses that run beside fewer than there may be', async () => {
+  const { pace, writeStatuses } = paceWith(16)
+  await writeStatuses(6, 200)
+  await writeStatuses(5, 20)
+  expect(pace.maxEntries).toBe((6 * 400) / 200)
+})
+
+it('measurements count for 5 s', async () => {
+  const { clock, pace, write, writeStatuses } = paceWith(16)
+  await writeStatuses(6, 200)
+  await clock.advance(5_000)
+  await write(1, 20)
+  expect(pace.maxEntries).toBe((6 * 400) / 20)
+})
