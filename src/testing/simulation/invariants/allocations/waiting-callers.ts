@@ -49,6 +49,8 @@ export class WaitingCallers {
   readonly #refused = new Set<string>()
   /** Callers whose wait timed out, by session. */
   readonly #timedOut = new Map<string, TimedOutCaller>()
+  /** Sessions that servers showed at the last check. A call for one of them joins the queue once the end of that session is stored. */
+  #shown = new Set<string | undefined>()
   /** All buildIDs that a build has ever had, by build name. */
   readonly #buildIDs = new Map<string, Set<string>>()
 
@@ -116,7 +118,8 @@ export class WaitingCallers {
       if (call.host !== host || call.buildID !== buildID || !call.waited) continue
       // The call has timed out, but its error is delayed by a write in flight.
       if (this.world.elapsedMs >= call.since + call.waitMs) continue
-      if (!inFlight.has(call.sessionID) && !this.#isWaitingForGame(call)) sessions.add(call.sessionID)
+      if (inFlight.has(call.sessionID) || this.#shown.has(call.sessionID)) continue
+      if (!this.#isWaitingForGame(call)) sessions.add(call.sessionID)
     }
     return sessions.size
   }
@@ -147,12 +150,12 @@ export class WaitingCallers {
     }
     this.#dropExpired(snapshot)
     this.#recordBuildIDs(snapshot)
-    const shown = new Set([...snapshot.servers.values()].map(({ status }) => status.sessionID))
+    this.#shown = new Set([...snapshot.servers.values()].map(({ status }) => status.sessionID))
     for (const build of snapshot.builds) {
       if (hasDuplicateBuildID(build, snapshot.builds)) continue
       // A call for a session that a server shows waits until the end of that session is stored.
       const calls = [...waiting.values()].filter(
-        (call) => call.buildID === build.spec.buildID && !shown.has(call.sessionID),
+        (call) => call.buildID === build.spec.buildID && !this.#shown.has(call.sessionID),
       )
       const servers = [...snapshot.servers.values()].filter((server) => buildNameOf(server) === build.metadata.name)
       const free = servers.filter((server) => {
