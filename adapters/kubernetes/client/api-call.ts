@@ -16,6 +16,8 @@ export interface ApiCall {
   readonly timeoutMs?: number
   /** Takes precedence over all queued calls without priority. */
   readonly priority?: boolean
+  /** With `priority`: nobody waits for it. It does not end a pause between calls with priority. */
+  readonly unattended?: boolean
   /**
    * Group of calls that may hang together, such as those for one build. A group can use only part of the concurrency, so
    * that the others continue. Default: none.

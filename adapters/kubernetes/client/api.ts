@@ -75,7 +75,7 @@ export class KubernetesApi {
     return this.#scope.closed
   }
 
-  /** How long no call with priority has been running or waiting, in ms. */
+  /** How long no call with priority for which somebody waits has been running or waiting, in ms. */
   get priorityPauseMs(): number {
     return this.#rateLimiter.priorityPauseMs
   }

@@ -12,6 +12,7 @@ export interface RateLimits {
 /** The fields of an `ApiCall` that determine when it starts. */
 export interface LimitedCall {
   readonly priority?: boolean
+  readonly unattended?: boolean
   /** Ignored if the call has priority. */
   readonly group?: string | undefined
 }
@@ -82,15 +83,15 @@ export class RateLimiter {
     if (this.#queues.size + this.#priorityQueue.size > 0) this.#startQueued()
   }
 
-  /** How long no call with priority has been running or waiting, in ms. */
+  /** How long no call with priority for which somebody waits has been running or waiting, in ms. */
   get priorityPauseMs(): number {
-    if (this.#priorityRunning + this.#priorityQueue.size > 0) return 0
+    if (this.#priorityRunning > 0 || [...this.#priorityQueue].some(({ call }) => !call.unattended)) return 0
     return this.#clock.elapsed() - this.#priorityEndedAt
   }
 
-  #count({ priority, group }: LimitedCall, change: 1 | -1): void {
+  #count({ priority, unattended, group }: LimitedCall, change: 1 | -1): void {
     this.#running += change
-    if (priority) {
+    if (priority && !unattended) {
       this.#priorityRunning += change
       this.#priorityEndedAt = this.#clock.elapsed()
     }

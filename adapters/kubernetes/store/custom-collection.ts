@@ -106,7 +106,7 @@ export abstract class CustomCollection<T extends Ref> implements Collection<T> {
     ref: Ref,
     revision: string,
     status: object,
-    options?: CallOptions & Pick<ApiCall, 'priority' | 'group'>,
+    options?: CallOptions & Pick<ApiCall, 'priority' | 'unattended'>,
   ): Promise<string> {
     const object = await this.objects.putStatus(ref, revision, status, options)
     this.observe(object)

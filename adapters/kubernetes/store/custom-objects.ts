@@ -18,7 +18,7 @@ export interface CustomObjectsDependencies {
   readonly throwIfClosed: () => void
 }
 
-type CallDetails = Pick<ApiCall, 'body' | 'contentType' | 'priority' | 'group'> & { readonly subresource?: string }
+type CallDetails = Pick<ApiCall, 'body' | 'contentType' | 'priority' | 'unattended'> & { readonly subresource?: string }
 
 export class CustomObjects {
   readonly #deps: CustomObjectsDependencies
@@ -80,12 +80,12 @@ export class CustomObjects {
     ref: Ref,
     revision: string,
     status: object,
-    { priority = false, group, ...options }: CallOptions & Pick<ApiCall, 'priority' | 'group'> = {},
+    { priority = false, unattended = false, ...options }: CallOptions & Pick<ApiCall, 'priority' | 'unattended'> = {},
   ): Promise<KubeObject> {
     const { namespace, name } = ref
     const metadata = { namespace, name, resourceVersion: revision }
     const body = { ...typeMetaOf(this.#resource), metadata, status }
-    return this.#object('PUT', ref, { body, subresource: 'status', priority, group }, options)
+    return this.#object('PUT', ref, { body, subresource: 'status', priority, unattended }, options)
   }
 
   /** Replaces only the spec: other clients may own the labels, annotations and status. */

@@ -8,7 +8,6 @@ import type { Versioned } from '../../../src/contracts/store.js'
 import { FleetError } from '../../../src/contracts/errors.js'
 import { lastNumber } from '../../../src/rules/lifecycle/several-sessions.js'
 import { keyOf, type Ref, type Server } from '../../../src/rules/model/resources.js'
-import type { ApiCall } from '../client/api-call.js'
 import { fieldsAt, textAt } from '../client/fields.js'
 import { keyFor, type KubeObject, type OwnerReference, refOf, revisionOf } from '../client/kube-objects.js'
 import type { BuildCollection } from './build-collection.js'
@@ -45,8 +44,6 @@ interface CachedServer {
   /** The revision that its status replaced. */
   readonly upon: string | undefined
 }
-
-type CallPriority = Pick<ApiCall, 'group' | 'priority'>
 
 export type JournalOptions = Pick<
   ServerJournalDependencies,
@@ -187,14 +184,13 @@ export class ServerCollection extends CustomCollection<Server> {
   ): Promise<string> {
     const revision = this.checkedRevision(at, ref)
     const next = { ...status, writtenUpon: upon }
-    // No caller needs the result, so it is left to the watch, which also reports metadata edited in the meantime.
-    if (urgency === 'background') return this.#writeUnseen(ref, revision, next, { group: journalGroup })
-    if (urgency === 'overdue') return this.#writeUnseen(ref, revision, next, { priority: true })
+    if (urgency === 'behind') return this.#writeUnseen(ref, revision, next)
     return this.putStatus(ref, revision, next, { ...options, priority: urgency === 'players wait' })
   }
 
-  async #writeUnseen(ref: Ref, revision: string, status: object, how: CallPriority): Promise<string> {
-    return revisionOf(await this.objects.putStatus(ref, revision, status, how))
+  /** No caller needs the result, so it is left to the watch, which also reports metadata edited in the meantime. */
+  async #writeUnseen(ref: Ref, revision: string, status: object): Promise<string> {
+    return revisionOf(await this.objects.putStatus(ref, revision, status, { priority: true, unattended: true }))
   }
 
   /** Sets why a server is still Pending. Returns false if its status says so already. */
@@ -285,9 +281,6 @@ export class ServerCollection extends CustomCollection<Server> {
     this.#editRefused(refOf(object), message)
   }
 }
-
-/** Writes that bring statuses up to date. They can use only a part of the connections. */
-const journalGroup = 'journal'
 
 function uponIn(object: KubeObject): string | undefined {
   return textAt(fieldsAt(object, 'status'), 'writtenUpon')

@@ -31,7 +31,7 @@ interface Waiting {
   readonly reject: (error: unknown) => void
 }
 
-/** As many as a quick API server writes one by one in much less than a second. */
+/** As many as a quick API server writes one by one in half a second. */
 export const maxEntries = 384
 /** In characters. Every write of the journal contains all entries that the statuses do not show yet. */
 const maxJournalLength = 384 * 1024

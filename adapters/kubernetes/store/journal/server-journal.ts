@@ -65,10 +65,9 @@ export class ServerJournal {
       write: async (ref, write, options) => {
         const term = deps.term()
         const send = () => deps.objects.write(ref, write, options)
-        // Others wait for these.
-        const isOverdue = write.urgency === 'overdue'
-        const isMeasured = isOverdue || write.urgency === 'players wait'
-        const revision = await (isMeasured ? this.#pace.measure(send, isOverdue) : send())
+        // One with normal priority may wait for others.
+        const isMeasured = write.urgency !== 'normal'
+        const revision = await (isMeasured ? this.#pace.measure(send, write.urgency === 'behind') : send())
         // Another host may have led since it was sent, and know this version. One that carries out its entry looks like one of that host.
         if (deps.term() === term && this.#journal.isMarked(write.upon)) this.#own.wrote(ref, revision)
         return revision

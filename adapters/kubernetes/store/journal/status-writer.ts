@@ -1,6 +1,6 @@
 /**
  * Brings the statuses of servers up to date behind the journal: in a pause between allocations, or once an entry has waited for
- * `maxDelayMs`, a few at a time and after everything that players wait for. Then removes the entries from the journal.
+ * `maxDelayMs`, a few at a time. Then removes the entries from the journal.
  */
 import type { CallOptions } from '../../../../src/contracts/call-options.js'
 import type { Clock } from '../../../../src/contracts/clock.js'
@@ -20,8 +20,11 @@ export interface StatusWrite {
   readonly at: string
   /** The status says that it was written upon this revision. */
   readonly upon: string
-  /** `background` and `overdue`: nobody waits for it. An overdue one goes ahead of other calls, as one that players wait for does. */
-  readonly urgency: 'players wait' | 'normal' | 'background' | 'overdue'
+  /**
+   * `behind`: nobody waits for it, and only a few are begun, in a pause or late. Then it goes ahead of other calls, as one that players wait
+   * for does: behind them, it would wait for as long as callers keep the API server busy.
+   */
+  readonly urgency: 'players wait' | 'normal' | 'behind'
 }
 
 /** The objects of servers, without the journal. */
@@ -131,9 +134,7 @@ export class StatusWriter {
       for (let attempt = 1; journal.isCurrent; attempt++) {
         try {
           const { status, revision: upon } = entry
-          // With the lowest priority, it would wait for as long as players do.
-          const urgency = clock.elapsed() - each.since >= maxDelayMs ? 'overdue' : 'background'
-          pending.done(each, await objects.write(entry, { status, at: each.at, upon, urgency }))
+          pending.done(each, await objects.write(entry, { status, at: each.at, upon, urgency: 'behind' }))
           return
         } catch (error) {
           if (!FleetError.is(error, 'conflict') && !FleetError.is(error, 'not-found')) throw error

@@ -3,13 +3,15 @@ import type { Clock } from '../../../../src/contracts/clock.js'
 
 /** Part of the connections that statuses get behind the journal, even if allocations wait for all of them. */
 const statusShare = 3 / 8
-/** Part of the 600 ms that are left of a second once an entry has waited for a pause. */
+/** Part of the 600 ms that are left of a second once an entry has waited for a pause, as callers write at the same time. */
 const availableMs = 400
-/** The middle one of so many writes counts: two that were held up for a moment change nothing. */
-const maxMeasured = 5
-/** How long a measurement counts. */
-const keptMs = 5_000
-/** While there is none. */
+/** Those that a burst begins with, which run side by side: two allocations by themselves, and the journal. */
+const firstOfBurst = 3
+/** The middle one of so many writes counts, so that a moment in which all of `firstOfBurst` are held up changes nothing. */
+const maxMeasured = 2 * firstOfBurst + 1
+/** How long it is remembered that statuses were slow. */
+const statusesKeptMs = 30_000
+/** While nothing has been measured. */
 const assumedMs = 10
 
 export class WritePace {
@@ -18,38 +20,48 @@ export class WritePace {
   /** How many allocations are written by themselves at the same time, while statuses lag behind. */
   readonly maxDirect: number
   readonly #clock: Clock
+  readonly #maxBeside: number
   #running = 0
   #statusesRunning = 0
-  /** Of writes that ran beside no more than there are statuses at a time. */
   readonly #last: Durations
   /** Of statuses that ran beside as many as there may be. A busy API server takes longer for each the more there are. */
   readonly #lastStatuses: Durations
 
   constructor(clock: Clock, connections: number) {
     this.#clock = clock
-    this.#last = new Durations(clock)
-    this.#lastStatuses = new Durations(clock)
+    this.#last = new Durations(clock, Infinity)
+    this.#lastStatuses = new Durations(clock, statusesKeptMs)
     this.maxStatuses = Math.max(1, Math.floor(connections * statusShare))
     this.maxDirect = connections
+    this.#maxBeside = Math.max(firstOfBurst, this.maxStatuses)
   }
 
   /** How many entries there may be. */
   get maxEntries(): number {
-    const ms = Math.max(1, this.#last.median ?? assumedMs, this.#lastStatuses.median ?? 0)
+    const ms = Math.max(1, this.#usualMs, this.#lastStatuses.median ?? 0)
     return Math.floor((this.maxStatuses * availableMs) / ms)
   }
 
-  /** `isStatus`: nobody waits for it, but it is overdue. */
+  get #usualMs(): number {
+    return this.#last.median ?? assumedMs
+  }
+
+  /** `isStatus`: it is one behind the journal. */
   async measure<T>(write: () => Promise<T>, isStatus = false): Promise<T> {
     const since = this.#clock.elapsed()
     const begunBeside = ++this.#running
     const statusesThen = isStatus ? ++this.#statusesRunning : 0
+    let hasFailed = true
     try {
-      return await write()
+      const result = await write()
+      hasFailed = false
+      return result
     } finally {
       const ms = this.#clock.elapsed() - since
-      if (isStatus || Math.max(begunBeside, this.#running) <= this.maxStatuses) this.#last.add(ms)
-      if (Math.min(statusesThen, this.#statusesRunning) >= this.maxStatuses) this.#lastStatuses.add(ms)
+      // Beside more, others are slow by their number. A refusal is quick on a slow API server.
+      const isTypical = isStatus || Math.max(begunBeside, this.#running) <= this.#maxBeside
+      if (hasFailed ? ms > this.#usualMs : isTypical || ms < this.#usualMs) this.#last.add(ms)
+      if (!hasFailed && Math.min(statusesThen, this.#statusesRunning) >= this.maxStatuses) this.#lastStatuses.add(ms)
       this.#running--
       if (isStatus) this.#statusesRunning--
     }
@@ -59,20 +71,22 @@ export class WritePace {
 /** How long the last few writes took, in ms. */
 class Durations {
   readonly #clock: Clock
+  readonly #keptMs: number
   #measured: readonly { readonly ms: number; readonly at: number }[] = []
 
-  constructor(clock: Clock) {
+  constructor(clock: Clock, keptMs: number) {
     this.#clock = clock
+    this.#keptMs = keptMs
   }
 
   add(ms: number): void {
     this.#measured = [...this.#measured, { ms, at: this.#clock.elapsed() }].slice(-maxMeasured)
   }
 
-  /** Undefined if there are none. */
+  /** Undefined if there are none. Of two in the middle, the lower one. */
   get median(): number | undefined {
-    const since = this.#clock.elapsed() - keptMs
+    const since = this.#clock.elapsed() - this.#keptMs
     const sorted = this.#measured.filter(({ at }) => at > since).toSorted((a, b) => a.ms - b.ms)
-    return sorted[Math.floor(sorted.length / 2)]?.ms
+    return sorted[Math.floor((sorted.length - 1) / 2)]?.ms
   }
 }

@@ -151,10 +151,8 @@ export class Surplus {
       else if (server.status.state === 'Pending') notStarted++
       else if (server.status.state !== 'StandingBy') continue
       else if (!this.#crashedTemplates.isOnTrial(server, hash)) good++
-      else if (store.allocations.isBusy(snapshot.host, key)) {
-        onTrialBehindWrite++
-        if (begun.has(key)) begunOnTrial++
-      }
+      else if (begun.has(key)) begunOnTrial++
+      else if (store.allocations.isBusy(snapshot.host, key)) onTrialBehindWrite++
     }
     // A server is allocated to a waiting caller even on trial. While an earlier write of its record is in flight, the
     // allocation cannot be seen yet.

@@ -43,10 +43,10 @@ it('the first writes count at once, so a slow API server is noticed by the first
   expect(pace.maxEntries).toBe((6 * 400) / 100)
 })
 
-it('two that were held up for a moment change nothing', async () => {
+it('three that were held up for a moment change nothing', async () => {
   const { pace, write } = paceWith(16)
   await write(5, 20)
-  await write(2, 500)
+  await write(3, 500)
   expect(pace.maxEntries).toBe((6 * 400) / 20)
   await write(1, 500)
   expect(pace.maxEntries).toBe(Math.floor((6 * 400) / 500))
@@ -75,10 +75,41 @@ it('nor do statuses that run beside fewer than there may be', async () => {
   expect(pace.maxEntries).toBe((6 * 400) / 200)
 })
 
-it('measurements count for 5 s', async () => {
+it('that statuses were slow counts for half a minute', async () => {
   const { clock, pace, write, writeStatuses } = paceWith(16)
   await writeStatuses(6, 200)
-  await clock.advance(5_000)
-  await write(1, 20)
+  await write(5, 20)
+  await clock.advance(30_000)
   expect(pace.maxEntries).toBe((6 * 400) / 20)
+})
+
+it('writes of callers that are quick beside many count, so that a slow API server is not taken for slow for ever', async () => {
+  const { pace, write } = paceWith(16)
+  await write(7, 500)
+  await write(16, 20)
+  expect(pace.maxEntries).toBe((6 * 400) / 20)
+})
+
+it('with few connections, those that a burst begins with count', async () => {
+  const { pace, write } = paceWith(1)
+  await write(3, 100)
+  expect(pace.maxEntries).toBe(4)
+})
+
+it('a quick refusal does not count, and a slow one does', async () => {
+  const { clock, pace, write } = paceWith(16)
+  const refuse = async (ms: number) => {
+    const refused = pace.measure(async () => {
+      await new Promise<void>((resolve) => void clock.after(ms, resolve))
+      throw new Error('refused')
+    })
+    const seen = expect(refused).rejects.toThrow('refused')
+    await clock.advance(ms)
+    await seen
+  }
+  await write(1, 100)
+  for (let i = 0; i < 7; i++) await refuse(1)
+  expect(pace.maxEntries).toBe((6 * 400) / 100)
+  for (let i = 0; i < 4; i++) await refuse(400)
+  expect(pace.maxEntries).toBe(6)
 })
