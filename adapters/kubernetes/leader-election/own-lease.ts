@@ -4,6 +4,7 @@ import { FleetError } from '../../../src/contracts/errors.js'
 import type { Logger } from '../../../src/contracts/logger.js'
 import { isObject } from '../../../src/rules/validation/problem.js'
 import type { KubernetesApi } from '../client/api.js'
+import { randomFraction } from '../client/jitter.js'
 import { type KubeObject, leases, pathOf, revisionOf, typeMetaOf } from '../client/kube-objects.js'
 import { addressAnnotation, type ObservedLease, releasedSeconds, type Scope, scopeAnnotation } from './lease.js'
 
@@ -29,7 +30,7 @@ export interface OwnLeaseDependencies {
 
 export class OwnLease {
   readonly #deps: OwnLeaseDependencies
-  /** The `renewTime` of this host's last write, whether or not it succeeded. */
+  /** The `renewTime` of this host's last write. Undefined if that had no effect, for certain. */
   #renewTime: string | undefined
 
   constructor(deps: OwnLeaseDependencies) {
@@ -65,7 +66,9 @@ export class OwnLease {
    */
   async write(observed: ObservedLease | undefined, signal: AbortSignal): Promise<KubeObject | undefined> {
     const { api, clock, namespace, name, identity, leaseMs } = this.#deps
-    const now = new Date(clock.now()).toISOString().replace('Z', '000Z')
+    // Hosts that wait for the same lease to end write at the same millisecond. The microseconds tell their writes apart.
+    const micros = String(Math.floor(1_000 * randomFraction(clock))).padStart(3, '0')
+    const now = new Date(clock.now()).toISOString().replace('Z', `${micros}Z`)
     const isRenewal = observed?.holder === identity
     this.#renewTime = now
     const body = this.#object(observed?.revision, {
@@ -75,9 +78,11 @@ export class OwnLease {
       ...(!isRenewal && { acquireTime: now }),
       leaseTransitions: (observed?.transitions ?? -1) + (isRenewal ? 0 : 1),
     })
+    let sent = 0
     try {
-      return await this.#writeTwice(signal, (each) =>
-        api.object({
+      return await this.#writeTwice(signal, (each) => {
+        sent++
+        return api.object({
           what: `${observed ? 'update' : 'create'} lease ${namespace}/${name}`,
           method: observed ? 'PUT' : 'POST',
           path: pathOf(leases, observed ? { namespace, name } : { namespace }),
@@ -85,12 +90,14 @@ export class OwnLease {
           ...callFlags,
           timeoutMs: leaseMs,
           signal: each,
-        }),
-      )
+        })
+      })
     } catch (error) {
       const isDeleted = observed !== undefined && FleetError.is(error, 'not-found')
-      if (isDeleted || FleetError.is(error, 'conflict')) return undefined
-      throw error
+      if (!isDeleted && !FleetError.is(error, 'conflict')) throw error
+      // Of two, one may have had its effect, and the other is refused because of that.
+      if (sent === 1) this.#renewTime = undefined
+      return undefined
     }
   }
 

@@ -2,6 +2,7 @@
 import { expect, it, describe, onTestFinished } from 'vitest'
 import { leaseElector } from '../../../../adapters/kubernetes/leader-election/elector.js'
 import { observe } from '../../../../adapters/kubernetes/leader-election/lease.js'
+import { OwnLease } from '../../../../adapters/kubernetes/leader-election/own-lease.js'
 import { systemClock } from '../../../../src/contracts/clock.js'
 import { silentLogger } from '../../../../src/contracts/logger.js'
 import { virtualClock } from '../../../../src/testing/virtual-clock.js'
@@ -163,6 +164,26 @@ describe('a Lease that is edited by hand', () => {
       await until('a host leads', () => state.lease?.spec.renewTime !== before && leading.size > 0)
     }
     expect(most).toBe(1)
+  })
+
+  it('and now names a host that tried to take it in the same millisecond is not taken for what that host has written', async () => {
+    const clock = virtualClock()
+    const { state, server, edit } = await scene(clock)
+    const api = apiOf(configFor(server.url), { clock })
+    const lease = (identity: string) =>
+      new OwnLease({ api, clock, logger: silentLogger, namespace: 'games', name: 'fleet', identity, leaseMs })
+    const [winner, loser] = [lease('first'), lease('second')]
+    const { signal } = new AbortController()
+    edit({ holderIdentity: 'before' })
+    const free = await loser.read()
+    if (!free) throw new Error('there is no Lease')
+    const observed = observe(free, undefined, 0, leaseMs)
+    expect(await winner.write(observed, signal)).toBeDefined()
+    expect(await loser.write(observed, signal)).toBeUndefined()
+    edit({ holderIdentity: 'second' })
+    expect(state.lease?.spec.renewTime).toMatch(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z$/)
+    const edited = await loser.read()
+    expect(edited && loser.isOwnWrite(observe(edited, observed, 0, leaseMs))).toBe(false)
   })
 
   it('does not expire earlier when its duration is shortened', () => {
