@@ -58,10 +58,11 @@ export class WritePace {
       return result
     } finally {
       const ms = this.#clock.elapsed() - since
-      // Beside more, others are slow by their number. A refusal is quick on a slow API server.
+      // Beside more, writes of callers are slow by their number. A refusal is quick on a slow API server.
       const isTypical = isStatus || Math.max(begunBeside, this.#running) <= this.#maxBeside
-      if (hasFailed ? ms > this.#usualMs : isTypical || ms < this.#usualMs) this.#last.add(ms)
-      if (!hasFailed && Math.min(statusesThen, this.#statusesRunning) >= this.maxStatuses) this.#lastStatuses.add(ms)
+      const isFull = Math.min(statusesThen, this.#statusesRunning) >= this.maxStatuses
+      if (isFull && !hasFailed) this.#lastStatuses.add(ms)
+      else if (hasFailed ? ms > this.#usualMs : isTypical || ms < this.#usualMs) this.#last.add(ms)
       this.#running--
       if (isStatus) this.#statusesRunning--
     }
