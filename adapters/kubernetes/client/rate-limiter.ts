@@ -45,6 +45,8 @@ export class RateLimiter {
   #isScheduled = false
   #arrivals = 0
   readonly #priorityQueue = new Set<Waiting>()
+  /** Number of calls in it for which somebody waits. */
+  #attendedWaiting = 0
   /** Waiting calls without priority, by group; contains no empty queues. */
   readonly #queues = new Map<string | undefined, Set<Waiting>>()
 
@@ -72,6 +74,7 @@ export class RateLimiter {
     const waiting = { call, arrival: ++this.#arrivals, start }
     const queue = call.priority ? this.#priorityQueue : (this.#queues.get(call.group) ?? new Set())
     queue.add(waiting)
+    if (isAttended(call)) this.#attendedWaiting++
     if (!call.priority) this.#queues.set(call.group, queue)
     this.#startQueued()
     return () => this.#dequeue(waiting)
@@ -85,13 +88,14 @@ export class RateLimiter {
 
   /** How long no call with priority for which somebody waits has been running or waiting, in ms. */
   get priorityPauseMs(): number {
-    if (this.#priorityRunning > 0 || [...this.#priorityQueue].some(({ call }) => !call.unattended)) return 0
+    if (this.#priorityRunning + this.#attendedWaiting > 0) return 0
     return this.#clock.elapsed() - this.#priorityEndedAt
   }
 
-  #count({ priority, unattended, group }: LimitedCall, change: 1 | -1): void {
+  #count(call: LimitedCall, change: 1 | -1): void {
+    const { priority, group } = call
     this.#running += change
-    if (priority && !unattended) {
+    if (isAttended(call)) {
       this.#priorityRunning += change
       this.#priorityEndedAt = this.#clock.elapsed()
     }
@@ -153,11 +157,18 @@ export class RateLimiter {
 
   #dequeue(waiting: Waiting): void {
     const { priority, group } = waiting.call
-    if (priority) return void this.#priorityQueue.delete(waiting)
+    if (priority) {
+      if (this.#priorityQueue.delete(waiting) && isAttended(waiting.call)) this.#attendedWaiting--
+      return
+    }
     const queue = this.#queues.get(group)
     queue?.delete(waiting)
     if (queue?.size === 0) this.#queues.delete(group)
   }
+}
+
+function isAttended({ priority, unattended }: LimitedCall): boolean {
+  return priority === true && !unattended
 }
 
 function shareOf(limit: number, share: number): number {

@@ -209,7 +209,7 @@ export class Journal {
 
   /**
    * Another leader, or somebody with kubectl, has written the journal, so every earlier write of this host has taken effect or never will. The
-   * sessions in it are durable, whoever the owner is.
+   * journal's sessions are durable even if another host owns it.
    */
   #giveUp(found: StoredJournal): void {
     const { clock, key, logger } = this.#deps

@@ -65,7 +65,7 @@ export class ServerJournal {
       write: async (ref, write, options) => {
         const term = deps.term()
         const send = () => deps.objects.write(ref, write, options)
-        // One with normal priority may wait for others.
+        // The time of a write with normal priority includes its time in the queue.
         const isMeasured = write.urgency !== 'normal'
         const revision = await (isMeasured ? this.#pace.measure(send, write.urgency === 'behind') : send())
         // Another host may have led since it was sent, and know this version. One that carries out its entry looks like one of that host.

@@ -21,8 +21,8 @@ export interface StatusWrite {
   /** The status says that it was written upon this revision. */
   readonly upon: string
   /**
-   * `behind`: nobody waits for it, and only a few are begun, in a pause or late. Then it goes ahead of other calls, as one that players wait
-   * for does: behind them, it would wait for as long as callers keep the API server busy.
+   * `behind`: a session's status that follows the journal. No caller waits for it, but once started it has the priority of an allocation;
+   * without that, it would stay queued for as long as callers keep the API server busy.
    */
   readonly urgency: 'players wait' | 'normal' | 'behind'
 }

@@ -9,7 +9,7 @@ const availableMs = 400
 const firstOfBurst = 3
 /** The middle one of so many writes counts, so that a moment in which all of `firstOfBurst` are held up changes nothing. */
 const maxMeasured = 2 * firstOfBurst + 1
-/** How long it is remembered that statuses were slow. */
+/** How long a measurement of statuses side by side counts. */
 const statusesKeptMs = 30_000
 /** While nothing has been measured. */
 const assumedMs = 10
@@ -23,8 +23,9 @@ export class WritePace {
   readonly #maxBeside: number
   #running = 0
   #statusesRunning = 0
+  /** Of all other writes that show how long one takes by itself. */
   readonly #last: Durations
-  /** Of statuses that ran beside as many as there may be. A busy API server takes longer for each the more there are. */
+  /** Of statuses while `maxStatuses` ran. A busy API server takes longer for each the more there are. */
   readonly #lastStatuses: Durations
 
   constructor(clock: Clock, connections: number) {
@@ -46,7 +47,7 @@ export class WritePace {
     return this.#last.median ?? assumedMs
   }
 
-  /** `isStatus`: it is one behind the journal. */
+  /** `isStatus`: the write is a status that follows the journal, and no caller waits for it. */
   async measure<T>(write: () => Promise<T>, isStatus = false): Promise<T> {
     const since = this.#clock.elapsed()
     const begunBeside = ++this.#running
@@ -58,7 +59,7 @@ export class WritePace {
       return result
     } finally {
       const ms = this.#clock.elapsed() - since
-      // Beside more, writes of callers are slow by their number. A refusal is quick on a slow API server.
+      // Among more concurrent writes, a caller's is slow because of their number. A refusal may be quick even if the API server is slow.
       const isTypical = isStatus || Math.max(begunBeside, this.#running) <= this.#maxBeside
       const isFull = Math.min(statusesThen, this.#statusesRunning) >= this.maxStatuses
       if (isFull && !hasFailed) this.#lastStatuses.add(ms)

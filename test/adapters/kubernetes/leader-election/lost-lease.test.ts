@@ -3,7 +3,7 @@ import { expect, it, describe, onTestFinished } from 'vitest'
 import { leaseElector } from '../../../../adapters/kubernetes/leader-election/elector.js'
 import { observe } from '../../../../adapters/kubernetes/leader-election/lease.js'
 import { OwnLease } from '../../../../adapters/kubernetes/leader-election/own-lease.js'
-import { systemClock } from '../../../../src/contracts/clock.js'
+import { type Clock, systemClock } from '../../../../src/contracts/clock.js'
 import { silentLogger } from '../../../../src/contracts/logger.js'
 import { virtualClock } from '../../../../src/testing/virtual-clock.js'
 import { until } from '../../../e2e/until.js'
@@ -18,7 +18,7 @@ interface Spec {
 }
 
 /** An API server with one Lease. */
-async function scene(clock = systemClock) {
+async function scene(clock: Clock = systemClock) {
   const state = { lease: undefined as { readonly metadata: object; readonly spec: Spec } | undefined, revision: 0 }
   const server = await fakeApiServer((request, response) => {
     let text = ''
@@ -166,24 +166,42 @@ describe('a Lease that is edited by hand', () => {
     expect(most).toBe(1)
   })
 
-  it('and now names a host that tried to take it in the same millisecond is not taken for what that host has written', async () => {
-    const clock = virtualClock()
-    const { state, server, edit } = await scene(clock)
-    const api = apiOf(configFor(server.url), { clock })
-    const lease = (identity: string) =>
-      new OwnLease({ api, clock, logger: silentLogger, namespace: 'games', name: 'fleet', identity, leaseMs })
-    const [winner, loser] = [lease('first'), lease('second')]
-    const { signal } = new AbortController()
-    edit({ holderIdentity: 'before' })
-    const free = await loser.read()
-    if (!free) throw new Error('there is no Lease')
-    const observed = observe(free, undefined, 0, leaseMs)
-    expect(await winner.write(observed, signal)).toBeDefined()
-    expect(await loser.write(observed, signal)).toBeUndefined()
-    edit({ holderIdentity: 'second' })
-    expect(state.lease?.spec.renewTime).toMatch(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z$/)
-    const edited = await loser.read()
-    expect(edited && loser.isOwnWrite(observe(edited, observed, 0, leaseMs))).toBe(false)
+  describe('and now names a host that tried to take it in the same millisecond', () => {
+    /** Two hosts take the Lease, one of them in vain. Then it is edited to name that one. */
+    async function editedForLoser(clock: Clock) {
+      const { state, server, edit } = await scene(clock)
+      const api = apiOf(configFor(server.url), { clock })
+      const lease = (identity: string) =>
+        new OwnLease({ api, clock, logger: silentLogger, namespace: 'games', name: 'fleet', identity, leaseMs })
+      const [winner, loser] = [lease('first'), lease('second')]
+      const { signal } = new AbortController()
+      edit({ holderIdentity: 'before' })
+      const free = await loser.read()
+      if (!free) throw new Error('there is no Lease')
+      const observed = observe(free, undefined, 0, leaseMs)
+      expect(await winner.write(observed, signal)).toBeDefined()
+      expect(await loser.write(observed, signal)).toBeUndefined()
+      edit({ holderIdentity: 'second' })
+      const edited = await loser.read()
+      if (!edited) throw new Error('there is no Lease')
+      return { loser, edited: observe(edited, observed, 0, leaseMs), renewTime: state.lease?.spec.renewTime }
+    }
+
+    it('is not taken for what that host has written, since its write was refused', async () => {
+      const clock = { ...virtualClock(), randomBytes: (size: number) => new Uint8Array(size) }
+      const { loser, edited } = await editedForLoser(clock)
+      expect(loser.isOwnWrite(edited)).toBe(false)
+    })
+
+    it('has a renewTime that only its holder wrote', async () => {
+      const [first, second] = [
+        await editedForLoser(virtualClock({ seed: 1 })),
+        await editedForLoser(virtualClock({ seed: 2 })),
+      ]
+      expect(first.renewTime).toMatch(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z$/)
+      expect(first.renewTime?.slice(0, 23)).toBe(second.renewTime?.slice(0, 23))
+      expect(first.renewTime).not.toBe(second.renewTime)
+    })
   })
 
   it('does not expire earlier when its duration is shortened', () => {

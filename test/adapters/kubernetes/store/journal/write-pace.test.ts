@@ -18,7 +18,7 @@ function paceWith(connections: number) {
       await writes
     },
 
-    /** Overdue statuses, so many at a time. */
+    /** Statuses, this many at a time. */
     async writeStatuses(atOnce: number, ms: number): Promise<void> {
       const rounds = 3
       const writeInTurn = async () => {
