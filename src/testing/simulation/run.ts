@@ -179,7 +179,7 @@ export class SimulationRun implements SimulationContext {
   /** Reports every store change to the invariants. Half of the watched stores have a garbage collector, like a cluster's. */
   #storeListener(watched: boolean): StoreListener {
     const { world } = this
-    const { claims, confirmations, gracePeriods, records, seats, selections, serverData } = this.invariants
+    const { claims, confirmations, gracePeriods, maintenance, records, seats, selections, serverData } = this.invariants
     const collector = watched && world.chance(0.5) ? new GarbageCollector(world, () => this) : undefined
     return {
       buildWritten: (before, after) => {
@@ -211,6 +211,7 @@ export class SimulationRun implements SimulationContext {
         serverData.removed(before)
         seats.serverRemoved(before)
         if (external) confirmations.recordDeleted(before)
+        else maintenance.serverRemoved(before)
         collector?.serverRemoved(before)
       },
     }

@@ -51,6 +51,11 @@ export class Maintenance {
     }
   }
 
+  /** Called when a host has removed the record. A late creation may then still take effect: the server is there again, and new. */
+  serverRemoved({ uid }: Server): void {
+    this.#times.delete(uid)
+  }
+
   #checkDurable(server: Server, at: number): void {
     const record = this.deps().store.servers.get(keyOf(server))?.record
     if (record?.uid !== server.uid || record.maintenance?.at === at) return
