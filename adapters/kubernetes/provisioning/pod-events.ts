@@ -15,13 +15,18 @@ export interface PodEventsInput {
 }
 
 export interface PodEventsDependencies {
-  readonly api: KubernetesApi
+  readonly api: Pick<KubernetesApi, 'closed' | 'list' | 'pause'>
   readonly clock: Clock
   readonly logger: Logger
 }
 
-/** Pause between two reads. */
-const pauseMs = 250
+/** Pause between two reads, at least. */
+const minPauseMs = 250
+/**
+ * Of the time that the API server needs for a read. Where many pods have started, it searches thousands of events each time, and allocations
+ * would wait for it.
+ */
+const pausePerRead = 4
 /** The other reads wait for this one. */
 const readTimeoutMs = 10_000
 /** If this host may not list a namespace's events, it tries again after this time. */
@@ -47,12 +52,13 @@ export class PodEvents {
    * Never rejects.
    */
   read(input: PodEventsInput, isNeeded: () => boolean): Promise<readonly KubeObject[] | undefined> {
-    const { api } = this.#deps
+    const { api, clock } = this.#deps
     return new Promise((resolve) => {
       this.#previous = this.#previous.then(async () => {
         if (api.closed || this.isForbidden(input.ref.namespace) || !isNeeded()) return resolve(undefined)
+        const begun = clock.elapsed()
         resolve(await this.#read(input))
-        await api.pause(pauseMs)
+        await api.pause(Math.max(minPauseMs, pausePerRead * (clock.elapsed() - begun)))
       })
     })
   }
