@@ -35,8 +35,9 @@ export class NamedBuilds {
     this.#addLabels(build)
   }
 
-  /** Call when the spec of the build has replaced `before`. */
+  /** Call when the spec of the build has replaced `before`, also if that of a deleted build has: the answer to a write may come late. */
   changed(build: BuildEntry, before: BuildSpec): void {
+    if (!this.#builds.has(build)) return
     const { buildID, labels } = build.record.spec
     if (before.buildID !== buildID) {
       if (this.#byID.get(before.buildID) === build) this.#reassignID(before.buildID)

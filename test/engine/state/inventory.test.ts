@@ -30,6 +30,17 @@ describe('the inventory', () => {
     expect(inventory.buildByID(buildID)).toBe(build)
   })
 
+  it('leaves the buildID and labels of a deleted build free, even if a write of its record is answered later', () => {
+    const { inventory, build, add } = stock()
+    add('arena-aaaaa')
+    inventory.deleteBuild(build)
+    const edited = { ...build.record.spec, buildID: 'edited', labels: { mode: 'duel' } }
+    inventory.replaceBuild(build, { ...build.record, spec: edited }, '2')
+    expect([inventory.buildByID('edited'), inventory.buildsWithLabels({ mode: 'duel' })]).toEqual([undefined, []])
+    const next = inventory.addBuild({ ...aBuildRecord('next'), spec: edited }, '1')
+    expect([inventory.buildByID('edited'), inventory.buildsWithLabels({ mode: 'duel' })]).toEqual([next, [next]])
+  })
+
   it('keeps a deleted build until its last server is removed, even if another build has its name', () => {
     const { inventory, build, add } = stock()
     const server = add('arena-aaaaa')
