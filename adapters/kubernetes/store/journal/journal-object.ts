@@ -1,5 +1,6 @@
 /** Reads and writes the GameServerJournal of a fleet, in its system namespace. */
 import { FleetError } from '../../../../src/contracts/errors.js'
+import { statusOf } from '../../client/api-errors.js'
 import type { KubernetesApi } from '../../client/api.js'
 import { fieldsAt, textAt, textsAt } from '../../client/fields.js'
 import { type KubeObject, pathOf, type ResourceType, revisionOf, typeMetaOf } from '../../client/kube-objects.js'
@@ -16,7 +17,7 @@ export interface StoredJournal extends JournalContent {
 }
 
 export interface JournalStorage {
-  /** Undefined if there is no journal. */
+  /** Undefined if there is no journal. Rejects with a 403 only if reading stays forbidden for 3 s. */
   read(): Promise<StoredJournal | undefined>
   /**
    * Replaces the journal at this revision, or creates it, and resolves with the new revision. Rejects with `conflict` or `not-found` if it
@@ -26,11 +27,17 @@ export interface JournalStorage {
 }
 
 export interface JournalObjectDependencies {
-  readonly api: Pick<KubernetesApi, 'object'>
+  readonly api: Pick<KubernetesApi, 'object' | 'pause'>
   readonly resource: ResourceType
   readonly namespace: string
   readonly name: string
 }
+
+/**
+ * When to ask again if this host may not read the journal. An API server that has just started may forbid for a moment what the roles allow,
+ * and a leader that does not know the journal gives its servers to others.
+ */
+const forbiddenPausesMs = [250, 500, 1_000, 1_500]
 
 export class JournalObject implements JournalStorage {
   readonly #deps: JournalObjectDependencies
@@ -40,6 +47,18 @@ export class JournalObject implements JournalStorage {
   }
 
   async read(): Promise<StoredJournal | undefined> {
+    for (const ms of forbiddenPausesMs) {
+      try {
+        return await this.#read()
+      } catch (error) {
+        if (statusOf(error) !== 403) throw error
+      }
+      await this.#deps.api.pause(ms)
+    }
+    return this.#read()
+  }
+
+  async #read(): Promise<StoredJournal | undefined> {
     const { api, resource, namespace, name } = this.#deps
     const path = pathOf(resource, { namespace, name })
     try {

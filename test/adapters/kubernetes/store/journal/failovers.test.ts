@@ -226,3 +226,24 @@ it('no session is lost or doubled by several faults at random calls', { timeout:
   }
   expect(found).toEqual([])
 })
+
+it.each([
+  { forbidden: 3, found: 'match' },
+  { forbidden: 100, found: undefined },
+])(
+  'a new leader that may not read the journal at $forbidden attempts finds $found in it',
+  async ({ forbidden, found }) => {
+    const cluster = new JournalCluster()
+    const host = new ClusterHost(cluster, { term: 1 })
+    await cluster.during(host.servers.list())
+    const { record, revision } = await cluster.during(host.add('a'))
+    await cluster.during(host.servers.update(withSession(record, 'match'), revision))
+    host.kill()
+    const next = new ClusterHost(cluster, { term: 2 })
+    let reads = 0
+    next.fault = ({ method, path }) =>
+      method === 'GET' && path.includes('journal') && ++reads <= forbidden ? 403 : undefined
+    const [listed] = await cluster.during(next.servers.list())
+    expect(listed?.record.session?.id).toBe(found)
+  },
+)
