@@ -12,10 +12,9 @@ async function readsIn10s(readMs: number): Promise<number> {
   const api = {
     closed: false,
     pause,
-    async list() {
+    list() {
       reads++
-      await pause(readMs)
-      return { items: [], revision: '1' }
+      return pause(readMs).then(() => ({ items: [], revision: '1' }))
     },
   }
   const events = new PodEvents({ api, clock, logger: silentLogger })
