@@ -20,11 +20,12 @@ export interface PodEventsDependencies {
   readonly logger: Logger
 }
 
-/** Pause between two reads, at least. */
+/** Pause between two reads, at least and at most. */
 const minPauseMs = 250
+const maxPauseMs = 10_000
 /**
- * Of the time that the API server needs for a read. Where many pods have started, it searches thousands of events each time, and allocations
- * would wait for it.
+ * How many times as long as the read the pause after it is. Where many pods have started, the API server searches thousands of events for
+ * each read, and allocations would wait for it.
  */
 const pausePerRead = 4
 /** The other reads wait for this one. */
@@ -58,7 +59,8 @@ export class PodEvents {
         if (api.closed || this.isForbidden(input.ref.namespace) || !isNeeded()) return resolve(undefined)
         const begun = clock.elapsed()
         resolve(await this.#read(input))
-        await api.pause(Math.max(minPauseMs, pausePerRead * (clock.elapsed() - begun)))
+        const pauseMs = pausePerRead * (clock.elapsed() - begun)
+        await api.pause(Math.min(Math.max(minPauseMs, pauseMs), maxPauseMs))
       })
     })
   }

@@ -35,7 +35,7 @@ export class NamedBuilds {
     this.#addLabels(build)
   }
 
-  /** Call when the spec of the build has replaced `before`, also if that of a deleted build has: the answer to a write may come late. */
+  /** Call when the spec of the build has replaced `before`. A deleted build, whose last write may be answered late, claims nothing. */
   changed(build: BuildEntry, before: BuildSpec): void {
     if (!this.#builds.has(build)) return
     const { buildID, labels } = build.record.spec

@@ -17,8 +17,8 @@ export interface StoredJournal extends JournalContent {
 }
 
 export interface JournalStorage {
-  /** Undefined if there is no journal. Rejects with a 403 only if reading stays forbidden for 3 s. */
-  read(): Promise<StoredJournal | undefined>
+  /** Undefined if there is no journal. `isPatient`: a host that may not read it asks again for 3 s. */
+  read(isPatient?: boolean): Promise<StoredJournal | undefined>
   /**
    * Replaces the journal at this revision, or creates it, and resolves with the new revision. Rejects with `conflict` or `not-found` if it
    * has changed. After any other rejection, the outcome is unknown.
@@ -33,10 +33,7 @@ export interface JournalObjectDependencies {
   readonly name: string
 }
 
-/**
- * When to ask again if this host may not read the journal. An API server that has just started may forbid for a moment what the roles allow,
- * and a leader that does not know the journal gives its servers to others.
- */
+/** Pauses before a patient host asks again. An API server that has just started may forbid for a moment what the roles allow. */
 const forbiddenPausesMs = [250, 500, 1_000, 1_500]
 
 export class JournalObject implements JournalStorage {
@@ -46,8 +43,8 @@ export class JournalObject implements JournalStorage {
     this.#deps = deps
   }
 
-  async read(): Promise<StoredJournal | undefined> {
-    for (const ms of forbiddenPausesMs) {
+  async read(isPatient = false): Promise<StoredJournal | undefined> {
+    for (const ms of isPatient ? forbiddenPausesMs : []) {
       try {
         return await this.#read()
       } catch (error) {

@@ -89,8 +89,10 @@ export class Journal {
     return this.#inTurn(async () => {
       const term = this.#deps.term()
       if (term === undefined) return this.#readOnly()
-      if (term !== this.#term) this.#begin(term)
-      if (this.#state !== 'owned') await this.#claim(true)
+      const isNew = term !== this.#term
+      if (isNew) this.#begin(term)
+      // A leader that does not know the journal gives the servers in it to other sessions.
+      if (this.#state !== 'owned') await this.#claim(true, isNew)
     })
   }
 
@@ -181,11 +183,11 @@ export class Journal {
    * Makes the journal this host's, and the entries in it known. Without `force`, gives way to another leader. With it, becomes a new owner
    * if one has taken it over, since that one takes what the old owner has written for that of an earlier leader.
    */
-  async #claim(force: boolean): Promise<void> {
+  async #claim(force: boolean, isPatient = false): Promise<void> {
     const isMine = this.#state !== 'unused'
     for (let attempt = 1; ; attempt++) {
       try {
-        const found = await this.#deps.storage.read()
+        const found = await this.#deps.storage.read(isPatient)
         const other = found && found.owner !== this.#owner ? found : undefined
         if (!force && other) return this.#giveUp(other)
         // If the write below fails, the old owner must not add entries.
@@ -212,15 +214,10 @@ export class Journal {
    * journal's sessions are durable even if another host owns it.
    */
   #giveUp(found: StoredJournal): void {
-    const { clock, key, logger } = this.#deps
     this.#state = 'lost'
-    const secret = key()
-    for (const line of secret ? found.entries : []) {
-      const entry = secret && openEntry(line, secret)
-      if (entry && this.isUnknown(entry)) this.#pending.add(entry, line, clock.elapsed())
-    }
+    this.#learn(found, (entry) => this.isUnknown(entry))
     this.#unknown.clear()
-    logger.warn({ owner: found.owner }, otherOwner)
+    this.#deps.logger.warn({ owner: found.owner }, otherOwner)
   }
 
   /** `wasMine`: whether nobody but this host should have written it. */
@@ -248,17 +245,20 @@ export class Journal {
 
   /** A host that does not lead by the Lease must not write the journal. It sees the entries in place of statuses. */
   async #readOnly(): Promise<void> {
-    const { clock, key, storage } = this.#deps
-    const secret = key()
-    if (!secret) return
+    if (!this.#deps.key()) return
     try {
-      const found = await storage.read()
-      for (const line of found?.entries ?? []) {
-        const entry = openEntry(line, secret)
-        if (entry) this.#pending.add(entry, line, clock.elapsed())
-      }
+      this.#learn(await this.#deps.storage.read(), () => true)
     } catch (error) {
       if (!isUnsupported(error)) throw error
+    }
+  }
+
+  #learn(found: StoredJournal | undefined, isWanted: (entry: JournalEntry) => boolean): void {
+    const { clock, key } = this.#deps
+    const secret = key()
+    for (const line of (secret && found?.entries) ?? []) {
+      const entry = secret && openEntry(line, secret)
+      if (entry && isWanted(entry)) this.#pending.add(entry, line, clock.elapsed())
     }
   }
 

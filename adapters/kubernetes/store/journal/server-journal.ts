@@ -76,7 +76,7 @@ export class ServerJournal {
     this.#pending = new PendingEntries(deps.withStatus)
     const { storage } = deps
     const measured: JournalStorage = {
-      read: () => storage.read(),
+      read: (isPatient) => storage.read(isPatient),
       write: (content, at) => this.#pace.measure(() => storage.write(content, at)),
     }
     this.#journal = new Journal({ ...deps, storage: measured }, this.#pending)

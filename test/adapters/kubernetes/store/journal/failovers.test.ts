@@ -247,3 +247,20 @@ it.each([
     expect(listed?.record.session?.id).toBe(found)
   },
 )
+
+it('a host that may not read the journal waits for it once, when it begins to lead', async () => {
+  const cluster = new JournalCluster()
+  const host = new ClusterHost(cluster, { term: 1 })
+  host.fault = ({ path }) => (path.includes('journal') ? 403 : undefined)
+  const waitedMs = async (work: Promise<unknown>) => {
+    const since = cluster.clock.elapsed()
+    await cluster.during(work)
+    return cluster.clock.elapsed() - since
+  }
+  expect(await waitedMs(host.servers.list())).toBeGreaterThan(3_000)
+  expect(await waitedMs(host.servers.list())).toBeLessThan(100)
+  const { record, revision } = await cluster.during(host.add('a'))
+  expect(await waitedMs(host.servers.update(withSession(record, 'match'), revision))).toBeLessThan(100)
+  host.term = undefined
+  expect(await waitedMs(host.servers.list())).toBeLessThan(100)
+})

@@ -69,6 +69,15 @@ it.each([400, 401, 403, 404, 413, 422, 429])(
   },
 )
 
+it('a leader that may not use its journal any more keeps nobody waiting', async () => {
+  const { cluster, host, allocate } = await scene()
+  host.fault = (call) => (isOfJournal(call) ? 403 : undefined)
+  const begun = cluster.clock.elapsed()
+  await cluster.during(Promise.all([allocate('a', 'match'), allocate('b', 'other')]))
+  expect(cluster.clock.elapsed() - begun).toBeLessThan(100)
+  expect([cluster.shown('a'), cluster.shown('b')]).toEqual(['match', 'other'])
+})
+
 it.each([500, 503, 408])('a journal that fails (%i) is read again before anybody is told', async (status) => {
   const { cluster, host, allocate, ref } = await scene()
   failing(host, 'write', [status])
