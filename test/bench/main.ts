@@ -17,6 +17,7 @@ import { heartbeat } from './heartbeat.js'
 import { kubernetesStart } from './kubernetes-start.js'
 import { largeCluster } from './large-cluster.js'
 import { longestStall } from './longest-stall.js'
+import { replacement } from './replacement.js'
 import { asJson, asTable, type Bench, type Row } from './row.js'
 import { settled } from './settled.js'
 
@@ -34,6 +35,7 @@ const benches: readonly Bench[] = [
   failover,
   largeCluster,
   allocateCluster,
+  replacement,
 ]
 
 const usage = `Usage: npm run bench -- [options]
