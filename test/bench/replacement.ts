@@ -13,6 +13,7 @@ import { systemClock } from '../../src/contracts/clock.js'
 import { messageOf } from '../../src/contracts/errors.js'
 import { silentLogger } from '../../src/contracts/logger.js'
 import type { Ref } from '../../src/rules/model/resources.js'
+import { withTimeout } from '../../src/util/with-timeout.js'
 import { buildExampleImage, exampleImage, exampleTemplate } from '../adapters/docker/example-image.js'
 import { makeNamespace, removeNamespace } from '../adapters/kubernetes/support/cluster.js'
 import { loadImage } from '../adapters/kubernetes/support/example-images.js'
@@ -22,6 +23,8 @@ import { type Bench, ratioAtMost } from './row.js'
 
 const names = ['replacement-cluster']
 const rounds = 7
+/** A node that does not have the image never starts the game. */
+const timeoutMs = 60_000
 
 export const replacement: Bench = {
   names,
@@ -68,13 +71,13 @@ async function measure(api: KubernetesApi, namespace: string, count: number): Pr
       metadata: { name: 'arena', namespace },
       spec: { buildID, standingBy: 1, max: 2, portsToExpose: [7777], template: exampleTemplate },
     })
-    await isUp
+    await inTime('the start of the first server', isUp)
     for (let round = 0; round < count; round++) {
       const since = performance.now()
       const isReplaced = standingBy(fleet, 1)
       const sessionID = randomUUID()
       await fleet.allocate({ buildID, sessionID })
-      await isReplaced
+      await inTime('the start of a replacement', isReplaced)
       replaced.push(secondsSince(since))
       await endMatch(fleet, sessionID)
       bare.push(await startBarePod(api, { namespace, name: `bare-${round}` }))
@@ -99,7 +102,7 @@ async function endMatch(fleet: Fleet, sessionID: string): Promise<void> {
     })
   })
   await fleet.servers.delete({ namespace, name })
-  await isGone
+  await inTime(`the end of server ${name}`, isGone)
 }
 
 /** Resolves with the seconds until its container runs, once the pod is gone again. */
@@ -124,14 +127,18 @@ async function startBarePod(api: KubernetesApi, ref: Ref): Promise<number> {
   try {
     const body = { metadata: ref, ...exampleTemplate }
     await api.request({ what: `create pod ${ref.name}`, method: 'POST', path, body })
-    const seconds = await running
+    const seconds = await inTime(`the start of pod ${ref.name}`, running)
     const now = { gracePeriodSeconds: 0 }
     await api.request({ what: `delete pod ${ref.name}`, method: 'DELETE', path: pathOf(podType, ref), body: now })
-    await gone
+    await inTime(`the end of pod ${ref.name}`, gone)
     return seconds
   } finally {
     stop()
   }
+}
+
+function inTime<T>(what: string, result: Promise<T>): Promise<T> {
+  return withTimeout(systemClock, timeoutMs, what, () => result)
 }
 
 function secondsSince(since: number): number {
