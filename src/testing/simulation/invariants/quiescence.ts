@@ -107,6 +107,8 @@ function checkServer(server: GameServer, { store, backend }: SimulationContext):
   const instance = backend.instances.get(keyOf(server.metadata))
   // A late server stays in a build that gets no others in its place.
   if (state === 'Pending' && instance?.hangs && build && buildHealth(build) === 'Unhealthy') return
+  // One that somebody reserves stays until the reservation ends, which a leader whose clock was ahead may have put off for long.
+  if (state === 'Pending' && instance?.hangs && isReserved(server)) return
   if (state !== 'StandingBy' && state !== 'Active') {
     throw new Violation(`${name} is still ${state}: ${server.status.message ?? 'no message'}`)
   }
