@@ -232,6 +232,7 @@ function storeResync(
 ): StoreResync {
   return new StoreResync(ctx, {
     adoptBuild: (found) => creation.adopt(found),
+    created: (ref) => creation.settled(ref),
     recoverUncertainBuilds: () => creation.recoverUncertain(),
     builds,
     buildGone: (build) => operations.recordDeleted(build),

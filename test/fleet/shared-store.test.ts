@@ -94,6 +94,37 @@ describe('a build edited in the store', () => {
     expect(await statusOf(fleet)).toMatchObject({ currentStandingBy: 4 })
   })
 
+  it.each(['edited', 'deleted'])(
+    'is %s although this host has not heard yet that it has created the build',
+    async (how) => {
+      const memory = sharedMemory()
+      const others = memory.open()
+      const { clock, open } = stage({ limits: { resyncIntervalMs } })
+      const own = memory.open()
+      let answer = () => {}
+      const answered = new Promise<void>((resolve) => (answer = resolve))
+      const create = async (build: Build) => {
+        const revision = await own.builds.create(build)
+        await answered
+        return revision
+      }
+      const fleet = await open({ store: { ...own, builds: { ...own.builds, create } } })
+      const creation = fleet.builds.create(aBuild({ standingBy: 0, max: 5 }))
+      await clock.advance(100)
+      const found = await others.builds.get(ref)
+      if (!found) throw new Error('the build is not in the store')
+      const { record, revision } = found
+      if (how === 'deleted') await others.builds.delete(ref, revision)
+      else await others.builds.update({ ...record, spec: { ...record.spec, standingBy: 4 } }, revision)
+      await clock.advance(100)
+      answer()
+      await creation
+      await clock.advance(5_000)
+      if (how === 'deleted') expect(await fleet.builds.list()).toEqual([])
+      else expect(await statusOf(fleet)).toMatchObject({ currentStandingBy: 4 })
+    },
+  )
+
   it('has standingBy clamped to max, and reports the clamping until corrected', async () => {
     const { fleet, editSpec, eventsOf } = await scene()
     await fleet.builds.create(aBuild({ standingBy: 1, max: 3 }))

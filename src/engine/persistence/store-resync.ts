@@ -12,6 +12,8 @@ import type { BuildWriter } from './build-writer.js'
 export interface StoreResyncDependencies {
   /** Adopts a build, unless another build has its name or buildID. */
   readonly adoptBuild: (build: Versioned<Build>) => void
+  /** Resolves when this host is not creating a build of this name. */
+  readonly created: (build: Ref) => Promise<void>
   /** Adopts builds that are in the store although their creation failed. */
   readonly recoverUncertainBuilds: () => Promise<void>
   readonly builds: Pick<BuildWriter, 'accept' | 'refresh' | 'settled' | 'uncertain'>
@@ -134,7 +136,7 @@ export class StoreResync {
   }
 
   async #buildChanged(found: Versioned<Build>): Promise<void> {
-    const build = this.#ctx.inventory.builds.get(keyOf(found.record))
+    const build = await this.#find(found.record)
     if (build?.revision === found.revision) return
     if (build) {
       await this.#deps.builds.settled(build)
@@ -144,8 +146,17 @@ export class StoreResync {
   }
 
   async #buildGone(ref: Ref): Promise<void> {
-    const build = this.#ctx.inventory.builds.get(keyOf(ref))
+    const build = await this.#find(ref)
     if (build) await this.#refreshBuild(build)
+  }
+
+  /** A build may change in the store before this host has heard that it was created. */
+  async #find(ref: Ref): Promise<BuildEntry | undefined> {
+    const { builds } = this.#ctx.inventory
+    const known = builds.get(keyOf(ref))
+    if (known) return known
+    await this.#deps.created(ref)
+    return builds.get(keyOf(ref))
   }
 
   /** Reads the build before adopting it, because the reported version may be older than a deletion by this host. */
