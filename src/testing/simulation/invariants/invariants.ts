@@ -95,7 +95,7 @@ export class Invariants {
     this.unheardServers = new UnheardServers(world, deps, this.selections)
     this.waitingCallers = new WaitingCallers(world, limits, store, this.unheardServers)
     this.externalEdits = new ExternalEdits(world, deps, { editMs, terminateMs: livenessMs })
-    this.records = new Records(world)
+    this.records = new Records(world, deps)
     this.maintenance = new Maintenance(world, deps)
     this.serverData = new ServerDataChanges(world, deps)
     this.gracePeriods = new GracePeriods(world, deps)

@@ -1,7 +1,8 @@
 /** Invariants of the stored records, checked synchronously at each write. */
 import { type Build, keyOf, type Server } from '../../../rules/model/resources.js'
 import { severalBuildName } from '../context.js'
-import type { StoreListener } from '../models/store-model.js'
+import type { StoreListener, StoreModel } from '../models/store-model.js'
+import type { Lease } from '../world/lease.js'
 import type { World } from '../world/world.js'
 
 interface CrashHistory {
@@ -40,7 +41,10 @@ export class Records implements Omit<StoreListener, 'detailWritten' | 'detailRem
   /** Uids of servers whose record was deleted. */
   readonly #deleted = new Set<string>()
 
-  constructor(readonly world: World) {}
+  constructor(
+    readonly world: World,
+    readonly deps: () => { readonly lease: Lease; readonly store: StoreModel },
+  ) {}
 
   /** True if a late write has created the record of a server again. */
   isRecreated({ uid }: Server): boolean {
@@ -126,8 +130,12 @@ export class Records implements Omit<StoreListener, 'detailWritten' | 'detailRem
     return true
   }
 
+  /** True also if the leader is just giving the session to another server. */
   #hasOtherServer({ uid, session }: Server): boolean {
-    return this.#lateAllocations.has(uid) && session !== undefined && this.#bySession.get(session.id)?.uid !== uid
+    if (!session || !this.#lateAllocations.has(uid)) return false
+    if (this.#bySession.get(session.id)?.uid !== uid) return true
+    const { lease, store } = this.deps()
+    return lease.leader !== undefined && store.allocations.sessionsInFlight(lease.leader).has(session.id)
   }
 
   serverRemoved(before: Server, external: boolean): void {

@@ -133,7 +133,7 @@ export class JournalModel {
     const key = keyOf(record)
     this.objects.set(key, found)
     this.#store.changed(record)
-    this.#refresh(key, !(host.alive && host.leads))
+    this.#refresh(key, !host.mayWrite)
     return found
   }
 
@@ -183,7 +183,7 @@ export class JournalModel {
           const { host } = calls
           const lines = [...(current?.entries ?? []), ...content.entries]
           const keys = new Set(this.#tested.entriesIn(lines).map((entry) => keyOf(entry)))
-          for (const key of keys) this.#refresh(key, !(host.alive && host.leads))
+          for (const key of keys) this.#refresh(key, !host.mayWrite)
           return this.#journal.revision
         }),
     }

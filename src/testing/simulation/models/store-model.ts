@@ -239,7 +239,7 @@ export class StoreModel {
       const revision = this.#nextRevision()
       records.set(keyOf(record), { record, revision })
       if (kind) this.watches.changed(kind, record)
-      hooks.written(before, record, !(host.alive && host.leads))
+      hooks.written(before, record, !host.mayWrite)
       return revision
     }
     return {

@@ -60,6 +60,11 @@ export class Host {
     return this.alive && !this.suspended && !this.closing && this.fleet !== undefined
   }
 
+  /** False if what it writes now is the late effect of an earlier call. */
+  get mayWrite(): boolean {
+    return this.alive && this.leads && !this.closed
+  }
+
   /** Runs `fn` on this host. While the host is suspended, `fn` is deferred; after a crash it never runs. */
   run(fn: () => void): void {
     if (!this.alive) return
