@@ -179,7 +179,8 @@ export class SimulationRun implements SimulationContext {
   /** Reports every store change to the invariants. Half of the watched stores have a garbage collector, like a cluster's. */
   #storeListener(watched: boolean): StoreListener {
     const { world } = this
-    const { claims, confirmations, gracePeriods, maintenance, records, seats, selections, serverData } = this.invariants
+    const { claims, confirmations, gracePeriods, maintenance, records, seats, selections, serverData, terminations } =
+      this.invariants
     const collector = watched && world.chance(0.5) ? new GarbageCollector(world, () => this) : undefined
     return {
       buildWritten: (before, after) => {
@@ -187,6 +188,7 @@ export class SimulationRun implements SimulationContext {
         world.fingerprint.add(name, crashes, spec.buildID, spec.standingBy, spec.max)
         records.buildWritten(before, after)
         gracePeriods.buildWritten(after)
+        terminations.buildWritten(after)
         selections.buildWritten(after)
       },
       buildRemoved(before) {

@@ -3,7 +3,7 @@ import type { InstanceSpec } from '../../../../contracts/backend.js'
 import type { EventOf } from '../../../../contracts/events.js'
 import type { FleetLimits } from '../../../../contracts/options.js'
 import { type LifeLimits, lifeLimits } from '../../../../rules/lifecycle/limits.js'
-import { type BuildSpec, keyOf, type Server } from '../../../../rules/model/resources.js'
+import { type Build, type BuildSpec, keyOf, type Server } from '../../../../rules/model/resources.js'
 import type { BackendModel, ModelInstance } from '../../models/backend-model.js'
 import type { StoreModel } from '../../models/store-model.js'
 import type { Host } from '../../world/host.js'
@@ -28,6 +28,11 @@ export interface TerminationsDependencies {
   readonly limits: Pick<FleetLimits, 'firstHeartbeatMs' | 'silenceMs' | 'lateStartMs' | 'heartbeatIntervalMs'>
 }
 
+/** Longer than a host is suspended. */
+const recentMs = 30_000
+/** In this time after it woke up, a host learns of what happened meanwhile. */
+const justMs = 2_000
+
 export class Terminations {
   /** Uids of servers that an operator drained, individually or with their build. */
   readonly #drained = new Set<string>()
@@ -39,6 +44,8 @@ export class Terminations {
   readonly #createdWith = new Map<string, InstanceSpec>()
   /** Elapsed ms at which each instance was last created, by uid. */
   readonly #createdAt = new Map<string, number>()
+  /** The specs that builds got lately, by key. A host that was suspended learns of one after the other. */
+  readonly #recentSpecs = new Map<string, readonly { readonly spec: BuildSpec; readonly at: number }[]>()
   /** The host that recorded each server, and when, by key. */
   readonly #recordedBy = new Map<string, { readonly host: Host; readonly at: number }>()
 
@@ -59,6 +66,12 @@ export class Terminations {
 
   allowDrainBy(host: Host): void {
     this.#drainingHosts.add(host)
+  }
+
+  /** Called when a build is stored. */
+  buildWritten(build: Build): void {
+    const key = keyOf(build)
+    this.#recentSpecs.set(key, [...this.#recentOf(key), { spec: build.spec, at: this.world.elapsedMs }])
   }
 
   /** Called when the fleet creates an instance. Remembers the first create, which determines what the instance runs. */
@@ -171,7 +184,7 @@ export class Terminations {
           ? undefined
           : 'it is healthy'
       case 'Replaced':
-        return this.#runsCurrentSpec(instance, keyOf(build)) ? 'it runs the current spec' : undefined
+        return this.#runsCurrentSpec(host, instance, keyOf(build)) ? 'it runs the current spec' : undefined
       // The truth of these reasons is not checked here.
       case 'Late':
       case 'ScaledDown':
@@ -210,11 +223,19 @@ export class Terminations {
   }
 
   /** True if the instance matches both the stored spec and the spec that the fleet may still use. */
-  #runsCurrentSpec({ spec }: ModelInstance, build: string): boolean {
+  #runsCurrentSpec(host: Host, { spec }: ModelInstance, build: string): boolean {
     // The build was deleted externally, and perhaps created again, so the last spec of the instance's own is unknown.
     if (this.deps().store.builds.get(build)?.record.uid !== spec.build.uid) return false
     const first = this.#createdWith.get(spec.uid) ?? spec
-    return this.#specsOf(build).every((one) => runsSpec(spec, one) && runsSpec(first, one))
+    const hasJustWoken = this.world.elapsedMs - host.awakeSince < justMs
+    const recent = hasJustWoken ? this.#recentOf(build).map((one) => one.spec) : []
+    const specs = [...this.#specsOf(build), ...recent]
+    return specs.every((one) => runsSpec(spec, one) && runsSpec(first, one))
+  }
+
+  #recentOf(build: string) {
+    const since = this.world.elapsedMs - recentMs
+    return (this.#recentSpecs.get(build) ?? []).filter(({ at }) => at > since)
   }
 
   /** Returns the stored spec of a build and the spec that the fleet may still use. */
