@@ -1,5 +1,6 @@
 /** Simulated games that take their own servers, some of them for a session that another game or a caller has at the same time. */
 import { FleetError } from '../../../contracts/errors.js'
+import { keyOf } from '../../../rules/model/resources.js'
 import type { SimulationContext } from '../context.js'
 import type { ModelInstance } from '../models/backend-model.js'
 
@@ -25,6 +26,10 @@ async function take(
   world.note(`game: ${ref.name} takes itself for ${sessionID}`)
   const isNew = ![...store.servers.values()].some(({ record }) => record.session?.id === sessionID)
   if (isNew) invariants.selections.named(sessionID)
+  // The call says that a game that was not ready is, like the heartbeat that may come after it.
+  const state = store.servers.get(keyOf(ref))?.record.state
+  const saysReady = state === 'Pending' || state === 'Initializing'
+  if (saysReady && host.leads) invariants.unheardServers.heartbeatReceived(host, game.spec.uid)
   try {
     await host.fleet.allocateOwnServer(sdk.sessionHostId, { sessionID })
     totals.allocations++
