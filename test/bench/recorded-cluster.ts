@@ -33,6 +33,7 @@ const collections = [
   `/api/v1/namespaces/${namespace}/events`,
   `/apis/coordination.k8s.io/v1/namespaces/${namespace}/leases`,
   '/api/v1/nodes',
+  `${base}/gameserverjournals`,
 ] as const
 type Collection = (typeof collections)[number]
 
