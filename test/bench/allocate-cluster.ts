@@ -9,8 +9,15 @@ import { serve } from 'gamekeeper/http'
 import type { KubernetesApi } from '../../adapters/kubernetes/client/api.js'
 import { type KubeObject, pathOf, pods as podType } from '../../adapters/kubernetes/client/kube-objects.js'
 import { makeNamespace, removeNamespace } from '../adapters/kubernetes/support/cluster.js'
-import { HollowGames, hollowBuild, removePods, standingBy } from '../adapters/kubernetes/support/scale-fleet.js'
+import {
+  HollowGames,
+  hollowBuild,
+  removePod,
+  removePods,
+  standingBy,
+} from '../adapters/kubernetes/support/scale-fleet.js'
 import { BareWrites, connections, listServers, newApi, whenSaved } from './bare-writes.js'
+import { median } from './cost.js'
 import { onCluster } from './kubernetes.js'
 import { hasCapacity } from './kubernetes-start.js'
 import { post, type Target } from './load.js'
@@ -31,6 +38,8 @@ const pauseMs = 60_000
 const statusLagMs = 1_000
 /** How long the statuses of servers may take after that to show their sessions. */
 const statusTimeoutMs = 10_000
+/** Hollow nodes start 400 pods in 45 s. */
+const runningTimeoutMs = 300_000
 
 interface OpenOptions {
   readonly fleetIn: string
@@ -115,16 +124,14 @@ function sessionOf({ status }: KubeObject): string | undefined {
 
 /** The games send heartbeats from here, so a server may stand by while its node is still busy starting its pod. */
 async function whenRunning(api: KubernetesApi, namespace: string, servers: number): Promise<void> {
+  const until = performance.now() + runningTimeoutMs
   for (;;) {
     const { items } = await api.list({ what: 'list', method: 'GET', path: pathOf(podType, { namespace }) })
     if (items.length === servers && items.every(({ status }) => Object(status)['phase'] === 'Running')) return
+    if (performance.now() > until)
+      throw new Error(`not all of ${servers} pods run; see kubectl get pods -n ${namespace}`)
     await api.pause(500)
   }
-}
-
-async function removePod(api: KubernetesApi, ref: { namespace: string; name: string }): Promise<void> {
-  const body = { gracePeriodSeconds: 0 }
-  await api.request({ what: `delete pod ${ref.name}`, method: 'DELETE', path: pathOf(podType, ref), body })
 }
 
 export const allocateCluster: Bench = {
@@ -260,8 +267,4 @@ function latencies(bursts: readonly Burst[]): string {
   const all = bursts.flatMap(({ latenciesMs }) => latenciesMs).toSorted((a, b) => a - b)
   const at = (quantile: number) => (all[Math.floor(all.length * quantile)] ?? Number.NaN).toFixed(1)
   return `p50 ${at(0.5)} ms, p99 ${at(0.99)} ms`
-}
-
-function median(figures: readonly number[]): number {
-  return figures.toSorted((a, b) => a - b)[Math.floor(figures.length / 2)] ?? Number.NaN
 }

@@ -29,6 +29,10 @@ export function typical(costs: readonly number[]): number {
   return costs.toSorted((a, b) => a - b)[Math.floor(costs.length / 4)] ?? Number.NaN
 }
 
+export function median(values: readonly number[]): number {
+  return values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)] ?? Number.NaN
+}
+
 export function typicalWorkUs(costs: readonly Cost[]): number {
   return typical(costs.map(workUs))
 }

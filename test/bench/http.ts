@@ -6,6 +6,7 @@ import type { Allocation } from 'gamekeeper'
 import { parseArgs } from 'node:util'
 import { open as openFleetServer, openFile } from './allocate-http.js'
 import { bareServerFile, open as openBare } from './bare-server.js'
+import { median } from './cost.js'
 import { newRequests } from './fleet.js'
 import { type Load, loadThrough, openConnections } from './many-connections.js'
 import { post, type Target } from './load.js'
@@ -116,13 +117,6 @@ function errorsOf(sides: readonly Side[]): number {
 
 function perSecond({ load }: Side): number {
   return (load.latenciesMs.length * 1_000) / load.wallMs
-}
-
-function median(values: readonly number[]): number {
-  return at(
-    values.toSorted((a, b) => a - b),
-    0.5,
-  )
 }
 
 function at(sorted: readonly number[], quantile: number): number {

@@ -17,7 +17,8 @@ import { withTimeout } from '../../src/util/with-timeout.js'
 import { buildExampleImage, exampleImage, exampleTemplate } from '../adapters/docker/example-image.js'
 import { makeNamespace, removeNamespace } from '../adapters/kubernetes/support/cluster.js'
 import { loadImage } from '../adapters/kubernetes/support/example-images.js'
-import { standingBy } from '../adapters/kubernetes/support/scale-fleet.js'
+import { removePod, standingBy } from '../adapters/kubernetes/support/scale-fleet.js'
+import { median } from './cost.js'
 import { onCluster } from './kubernetes.js'
 import { type Bench, ratioAtMost } from './row.js'
 
@@ -128,8 +129,7 @@ async function startBarePod(api: KubernetesApi, ref: Ref): Promise<number> {
     const body = { metadata: ref, ...exampleTemplate }
     await api.request({ what: `create pod ${ref.name}`, method: 'POST', path, body })
     const seconds = await inTime(`the start of pod ${ref.name}`, running)
-    const now = { gracePeriodSeconds: 0 }
-    await api.request({ what: `delete pod ${ref.name}`, method: 'DELETE', path: pathOf(podType, ref), body: now })
+    await removePod(api, ref)
     await inTime(`the end of pod ${ref.name}`, gone)
     return seconds
   } finally {
@@ -143,8 +143,4 @@ function inTime<T>(what: string, result: Promise<T>): Promise<T> {
 
 function secondsSince(since: number): number {
   return (performance.now() - since) / 1_000
-}
-
-function median(values: readonly number[]): number {
-  return values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)] ?? Number.NaN
 }

@@ -41,6 +41,12 @@ export async function removePods(api: KubernetesApi, namespace: string): Promise
   }
 }
 
+/** Without a grace period, too. Resolves before the pod is gone. */
+export async function removePod(api: KubernetesApi, ref: Ref): Promise<void> {
+  const body = { gracePeriodSeconds: 0 }
+  await api.request({ what: `delete pod ${ref.name}`, method: 'DELETE', path: pathOf(pods, ref), body })
+}
+
 /** The games of successive fleets; they keep running when the host that started them stops. */
 export class HollowGames {
   readonly #ids = new Map<string, string>()

@@ -31,7 +31,7 @@ export interface TerminationsDependencies {
 /** Longer than a host is suspended. */
 const recentMs = 30_000
 /** In this time after it woke up, a host learns of what happened meanwhile. */
-const justMs = 2_000
+const catchUpMs = 2_000
 
 export class Terminations {
   /** Uids of servers that an operator drained, individually or with their build. */
@@ -227,7 +227,7 @@ export class Terminations {
     // The build was deleted externally, and perhaps created again, so the last spec of the instance's own is unknown.
     if (this.deps().store.builds.get(build)?.record.uid !== spec.build.uid) return false
     const first = this.#createdWith.get(spec.uid) ?? spec
-    const hasJustWoken = this.world.elapsedMs - host.awakeSince < justMs
+    const hasJustWoken = this.world.elapsedMs - host.awakeSince < catchUpMs
     const recent = hasJustWoken ? this.#recentOf(build).map((one) => one.spec) : []
     const specs = [...this.#specsOf(build), ...recent]
     return specs.every((one) => runsSpec(spec, one) && runsSpec(first, one))
