@@ -26,7 +26,7 @@ const checks = [
   { name: 'api reference', steps: ['node .scripts/api-reference.mjs --check'] },
   {
     name: 'structure',
-    steps: ['vitest run --config test/vitest.config.ts test/package/boundaries test/package/tree test/package/size'],
+    steps: ['vitest run --config test/vitest.config.ts test/package/boundaries test/package/tree'],
   },
   {
     name: 'package',

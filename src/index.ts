@@ -18,22 +18,20 @@ export type {
 export type { AuditedAction, AuditedCallOptions, AuditedOutcome, Caller, CallerKind } from './contracts/audit.js'
 export type { AllOptions, CallOptions, Page, PageOptions } from './contracts/call-options.js'
 export { type Clock, systemClock } from './contracts/clock.js'
-export {
-  alwaysLeader,
-  type Candidacy,
-  type ElectionListener,
-  type Elector,
-  type ForwardingOptions,
-} from './contracts/elector.js'
+export { alwaysLeader, type ElectionListener, type Elector, type ForwardingOptions } from './contracts/elector.js'
 export {
   type ErrorCode,
   errorCodes,
+  type DetailsOf,
   type ErrorDetails,
   FleetError,
   type FleetErrorOptions,
+  type NoRoomDetails,
+  type ShortageDetails,
 } from './contracts/errors.js'
 export type {
   EventListener,
+  EventListeners,
   EventOf,
   EventReader,
   EventsDropped,
@@ -41,6 +39,7 @@ export type {
   FleetEventType,
   ReadEventsOptions,
 } from './contracts/events.js'
+export { defineBuild } from './contracts/fleet.js'
 export type * from './contracts/fleet.js'
 export type { Logger } from './contracts/logger.js'
 export type {
@@ -64,34 +63,29 @@ export {
   type FleetOptions,
 } from './contracts/options.js'
 export type {
-  AllocateRequested,
   Allocation,
   BatchResult,
+  EndedGameSession,
+  EndedOptions,
   GameSession,
   GameSessionBody,
   GrantedAllocation,
+  JoinOptions,
   JoinRequest,
   OwnAllocation,
-  RequestedAllocation,
   ReserveSeatsOptions,
   Sessions,
   SessionsWithRoom,
   SessionTarget,
 } from './contracts/sessions.js'
 export type { Seats } from './rules/lifecycle/seats.js'
-export type {
-  Collection,
-  DamagedRecord,
-  RecordKind,
-  ReplaceLost,
-  Store,
-  StoreCheck,
-  Versioned,
-} from './contracts/store.js'
+export type { Collection, DamagedRecord, RecordKind, Store, StoreCheck, Versioned } from './contracts/store.js'
 export { createFleet } from './fleet/create-fleet.js'
+export { fleetOnce } from './fleet/fleet-once.js'
 export type { Heartbeat, HeartbeatAnswer, HeartbeatHold } from './rules/game/heartbeat.js'
 export type { PortRange } from './rules/model/ports.js'
 export type {
+  AllocationInput as AllocationRequest,
   AllocationOrder,
   CounterCondition,
   LabelExpression,
@@ -99,8 +93,37 @@ export type {
   OwnAllocationRequest,
   ServerSelector,
 } from './rules/model/allocation.js'
-export type * from './rules/model/resources.js'
-export type * from './rules/model/run.js'
+export {
+  type ApplyResult,
+  type Build,
+  type BuildSpec,
+  type Condition,
+  type ConditionType,
+  conditionTypes,
+  type Detail,
+  type Ending,
+  type EndingReason,
+  endingReasons,
+  type Eviction,
+  evictions,
+  type Health,
+  type HealthLimits,
+  healths,
+  type Maintenance,
+  type MaintenanceSource,
+  maintenanceSources,
+  type PodTemplateSpec,
+  type PortPair,
+  type Ref,
+  type RefLike,
+  type Server,
+  type ServerState,
+  serverStates,
+  type Session,
+  type TerminationOrder,
+  terminationOrders,
+} from './rules/model/resources.js'
+export type { BuildSpecInput, RunPort, RunSpec } from './rules/model/run.js'
 export type {
   Counter,
   CounterUpdate,

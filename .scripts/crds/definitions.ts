@@ -44,6 +44,8 @@ const noServers = {
   crashesCount: 0,
 }
 
+const ready = '.status.conditions[?(@.type=="Ready")]'
+
 const builds: Resource = {
   kind: 'GameServerBuild',
   shortNames: ['gsb', 'gkb'],
@@ -56,7 +58,10 @@ const builds: Resource = {
     { name: 'Active', type: 'integer', jsonPath: '.status.currentActive' },
     { name: 'Crashes', type: 'integer', jsonPath: '.status.crashesCount' },
     { name: 'Health', type: 'string', jsonPath: '.status.health' },
+    { name: 'Ready', type: 'string', jsonPath: `${ready}.status` },
     age,
+    { name: 'Reason', type: 'string', jsonPath: `${ready}.reason`, priority: 1 },
+    { name: 'Outdated', type: 'integer', jsonPath: '.status.rollout.outdated', priority: 1 },
     { name: 'Max', type: 'integer', jsonPath: '.spec.max', priority: 1 },
     { name: 'Pending', type: 'integer', jsonPath: '.status.currentPending', priority: 1 },
     { name: 'Initializing', type: 'integer', jsonPath: '.status.currentInitializing', priority: 1 },
@@ -100,7 +105,15 @@ function buildStatus(): StructuralSchema {
           required: ['type', 'status'],
           properties: {
             ...eachOf(condition.properties, unbounded),
-            status: { ...unbounded(condition.properties.status), enum: ['True', 'False', 'Unknown'] },
+            status: {
+              ...text,
+              description: 'Whether the condition applies. Only Ready is ever False: any other is removed instead.',
+              enum: ['True', 'False', 'Unknown'],
+            },
+            observedGeneration: {
+              type: 'integer',
+              description: 'Of Ready: the generation of the spec that it is about.',
+            },
           },
         },
       },
@@ -232,6 +245,7 @@ function serverStatus(): StructuralSchema {
           message: { ...textOrEmpty, description: 'A sentence for people.' },
           crash: { type: 'boolean', description: 'Whether it counts as a crash of the build.' },
           at: { ...unbounded(time), description: 'When it began to terminate.' },
+          exitCode: { type: 'integer', description: 'With which the process crashed.' },
         },
       },
       writtenUpon: {

@@ -2,7 +2,6 @@
  * The Docker backend: runs each instance as a container. All state is kept in the engine; this host keeps only operations in
  * progress.
  */
-import { join } from 'node:path'
 import type {
   AgentEndpoint,
   AgentEndpointOptions,
@@ -22,6 +21,7 @@ import { lowestFreeNumber } from '../../src/rules/game/instance-number.js'
 import { keyOf, type Ref } from '../../src/rules/model/resources.js'
 import { isObject } from '../../src/rules/validation/problem.js'
 import { Creations } from '../shared/creations.js'
+import { storeIn } from '../shared/directory-options.js'
 import { BackendLifecycle, waitAtMost } from '../shared/lifecycle.js'
 import { checkRef } from '../shared/refs.js'
 import { checkGraceMs, Terminations } from '../shared/terminations.js'
@@ -38,6 +38,7 @@ import { Images } from './images/images.js'
 import { isRunning } from './containers/instance.js'
 import { fleetFilter } from './containers/labels.js'
 import { containerLogs } from './containers/logs.js'
+import { writeStdin } from './containers/stdin.js'
 import type { ResolvedDockerOptions } from './options.js'
 import { PortPool } from './containers/port-pool.js'
 
@@ -73,10 +74,10 @@ export class DockerBackend implements Backend {
   #containers: Containers | undefined
 
   constructor(options: ResolvedDockerOptions) {
-    const { directory, clock, logger, readTimeoutMs, changeTimeoutMs } = options
+    const { clock, logger, readTimeoutMs, changeTimeoutMs } = options
     const client = options.docker ?? defaultClient()
     this.#options = options
-    this.defaultStore = Object.freeze({ kind: 'file', directory: join(directory, 'store') })
+    this.defaultStore = Object.freeze(storeIn(options))
     this.#remoteHost = remoteHostOf(client)
     const onTimeout = () => this.#events?.reconnect()
     this.#api = new EngineApi({ client, clock, readTimeoutMs, changeTimeoutMs, onTimeout })
@@ -147,9 +148,17 @@ export class DockerBackend implements Backend {
     // Called without the signal, which would make it reject: when aborted, a log must end without an error.
     const container = await containers.find(ref)
     if (!container) throw new FleetError('not-found', `server ${keyOf(ref)} has no container and therefore no log`)
-    const { id } = container
+    const { id, tty } = container
     const isStillRunning = async () => isRunning(await containers.inspect(id))
-    yield* containerLogs({ api: this.#api, id, isRunning: isStillRunning }, options)
+    yield* containerLogs({ api: this.#api, id, tty, isRunning: isStillRunning }, options)
+  }
+
+  async writeStdin(ref: Ref, line: string, options: CallOptions = {}): Promise<void> {
+    throwIfAborted(options.signal)
+    const { containers } = await this.#lifecycle.open()
+    const container = await containers.find(ref)
+    if (!container) throw new FleetError('not-found', `server ${keyOf(ref)} has no container`)
+    await writeStdin(this.#api, container, line, options)
   }
 
   async close(): Promise<void> {

@@ -1,6 +1,5 @@
 /** The options of the Docker backend: defaults, units and validation. */
 import { isIP } from 'node:net'
-import { resolve } from 'node:path'
 import { type Clock, systemClock } from '../../src/contracts/clock.js'
 import { FleetError } from '../../src/contracts/errors.js'
 import type { Logger } from '../../src/contracts/logger.js'
@@ -8,6 +7,7 @@ import { loggerOf } from '../../src/contracts/stderr-logger.js'
 import { labelPattern } from '../../src/rules/model/names.js'
 import { defaultPortRange, type PortRange } from '../../src/rules/model/ports.js'
 import { isObject } from '../../src/rules/validation/problem.js'
+import { directoryOptionNames, type DirectoryOptions, readDirectoryOptions } from '../shared/directory-options.js'
 import { OptionReader } from '../shared/option-reader.js'
 import { platformOptionNames, type PlatformOptions, readPlatformOptions } from '../shared/platform-options.js'
 import { type DockerClient, isClient } from './engine/client.js'
@@ -21,11 +21,9 @@ export interface RegistryAuth {
   readonly password: string
 }
 
-export interface DockerBackendOptions extends PlatformOptions {
+export interface DockerBackendOptions extends DirectoryOptions, PlatformOptions {
   /** A dockerode client, such as `new Docker(…)`. Default: a client for `DOCKER_HOST`, or else for this machine's engine. */
   readonly docker?: DockerClient
-  /** Directory of the default store and the generated fleet name. Default `.gamekeeper`. */
-  readonly directory?: string
   /**
    * Name that distinguishes this fleet's containers from those of other fleets on the same engine. At most 40 lower-case
    * letters, digits and dashes. Default: generated once and stored in `directory`.
@@ -96,7 +94,7 @@ const reader: OptionReader = new OptionReader('dockerBackend')
 
 const optionNames = [
   'docker',
-  'directory',
+  ...directoryOptionNames,
   'fleet',
   'publicAddress',
   'node',
@@ -129,7 +127,7 @@ export function resolveDockerOptions(options: DockerBackendOptions): ResolvedDoc
   }
   return Object.freeze({
     docker,
-    directory: resolve(reader.string('directory', options.directory, '.gamekeeper')),
+    ...readDirectoryOptions(reader, options),
     fleet,
     publicAddress: publicAddress === undefined ? undefined : reader.host('publicAddress', publicAddress),
     node: node === undefined ? undefined : reader.string('node', node, ''),

@@ -30,6 +30,7 @@ import type { ResolvedKubernetesOptions } from './options.js'
 import { hasAnyPods } from './pods/any-pods.js'
 import { namesOf } from './pods/labels.js'
 import { podLogs } from './pods/pod-logs.js'
+import { writeStdin } from './pods/stdin.js'
 import { checkForKubernetes } from './provisioning/template.js'
 import { checkTemplate } from './provisioning/template-check.js'
 import { type KubernetesStore, openKubernetesStore } from './store/store.js'
@@ -75,6 +76,7 @@ export class KubernetesBackend implements Backend {
       namespace: this.#systemNamespace,
       label: namesOf(apiGroup).leader,
       hasRun: (signal) => this.#hasAnyPods(signal),
+      announce: (lease, message) => this.#store?.announceLeader(lease, message),
       obstacle: () => this.#store?.obstacle,
     })
     this.defaultElector = Object.freeze({
@@ -157,6 +159,14 @@ export class KubernetesBackend implements Backend {
       return current?.podUid === snapshot.podUid && current.instance.phase !== 'exited'
     }
     yield* podLogs({ api: this.#api, snapshot, isRunning }, options)
+  }
+
+  async writeStdin(ref: Ref, line: string, options: CallOptions = {}): Promise<void> {
+    await this.#open(options.signal)
+    const snapshot = this.#instances.pods.find(ref)
+    if (!snapshot) throw new FleetError('not-found', `server ${keyOf(ref)} has no pod`)
+    const { clock, callTimeoutMs: timeoutMs } = this.#options
+    await writeStdin({ api: this.#api, clock, timeoutMs, snapshot }, line, options)
   }
 
   async close(): Promise<void> {

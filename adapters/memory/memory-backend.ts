@@ -3,6 +3,7 @@
  * given clock.
  */
 import type { Backend } from '../../src/contracts/backend.js'
+import { systemClock } from '../../src/contracts/clock.js'
 import { throwIfAborted } from '../../src/contracts/errors.js'
 import type { RefLike } from '../../src/rules/model/resources.js'
 import { unlessAborted } from '../../src/util/signals.js'
@@ -43,6 +44,7 @@ export function memoryBackend(options: MemoryBackendOptions = {}): MemoryBackend
       regularHeartbeats: clock !== undefined && resolved.heartbeatIntervalMs !== 0,
     }),
     defaultStore: Object.freeze({ kind: 'memory' }),
+    clock: options.clock ?? systemClock,
 
     async create(spec, { signal } = {}) {
       throwIfAborted(signal)
@@ -62,6 +64,11 @@ export function memoryBackend(options: MemoryBackendOptions = {}): MemoryBackend
     async list({ signal } = {}) {
       throwIfAborted(signal)
       return servers.all().map((server) => server.instance)
+    },
+
+    async writeStdin(ref, line, { signal } = {}) {
+      throwIfAborted(signal)
+      servers.get(ref).writeStdin(line)
     },
 
     watch(listener) {

@@ -31,6 +31,8 @@ export interface MemoryServer {
    * Ends one of them, and sends a heartbeat that says so. Throws `not-found` if the server does not run it.
    */
   endSession(sessionID: string): HeartbeatAnswer
+  /** The lines that were sent to the standard input of the server, without their line breaks. Its template must have `stdin: true`. */
+  readonly stdin: readonly string[]
   /** The session that the server has received; of several, the first. */
   readonly session: SessionConfig | undefined
   /** The fleet's answer to the last heartbeat. */

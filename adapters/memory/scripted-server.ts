@@ -12,6 +12,8 @@ import type {
   SessionConfig,
 } from '../../src/rules/game/heartbeat.js'
 import { keyOf, type Ref } from '../../src/rules/model/resources.js'
+import { gameContainerOf } from '../../src/rules/validation/template.js'
+import { noStdin } from '../shared/no-stdin.js'
 import type { DeferredListeners } from './deferred-listeners.js'
 import type { MemoryServer } from './memory-server.js'
 import type { Placement } from './nodes.js'
@@ -32,6 +34,7 @@ export class ScriptedServer implements MemoryServer {
   readonly #script: ResolvedServerScript
   readonly #game: ScriptedGame
   #phase: MemoryServer['phase'] = 'pending'
+  #stdin: readonly string[] | undefined
   #instance: Instance
   #cancelStart: () => void = () => {}
   #cancelExit: () => void = () => {}
@@ -91,6 +94,17 @@ export class ScriptedServer implements MemoryServer {
 
   get answer(): HeartbeatAnswer | undefined {
     return this.#game.answer
+  }
+
+  get stdin(): readonly string[] {
+    return this.#stdin ?? []
+  }
+
+  /** Throws `no-stdin`. */
+  writeStdin(line: string): void {
+    if (!gameContainerOf(this.spec.template).stdin) throw noStdin(this.ref, 'closed')
+    if (this.#phase !== 'running') throw noStdin(this.ref, 'ended')
+    this.#stdin = [...this.stdin, line.slice(0, -1)]
   }
 
   get allocated(): Promise<SessionConfig> {

@@ -2,7 +2,6 @@
  * The process backend: runs each instance as processes on this machine. Reads its directory once, then keeps the contents in
  * memory; no other process may write to the directory.
  */
-import { join } from 'node:path'
 import {
   type Backend,
   type BackendCapabilities,
@@ -19,7 +18,9 @@ import type { CallOptions } from '../../src/contracts/call-options.js'
 import { FleetError, throwIfAborted } from '../../src/contracts/errors.js'
 import { keyOf, type Ref } from '../../src/rules/model/resources.js'
 import { gameContainerOf } from '../../src/rules/validation/template.js'
+import { storeIn } from '../shared/directory-options.js'
 import { BackendLifecycle } from '../shared/lifecycle.js'
+import { noStdin } from '../shared/no-stdin.js'
 import { checkRef } from '../shared/refs.js'
 import { checkGraceMs, Terminations } from '../shared/terminations.js'
 import { ExitMonitor } from './run/exit-monitor.js'
@@ -32,6 +33,7 @@ import { PortPool } from './port-pool.js'
 import { ProcessTable } from './processes/process-table.js'
 import { ProcessTermination } from './run/process-termination.js'
 import { readLog } from './files/read-log.js'
+import { writeStdin } from './files/stdin.js'
 import { recoverInstances } from './recovery.js'
 import { checkMemoryLimit } from './run/memory-limit.js'
 import { Starts } from './starts.js'
@@ -69,7 +71,7 @@ export class ProcessBackend implements Backend {
       agent: true,
       ...(options.development && { development: options.development }),
     })
-    const store = { kind: 'file', directory: join(directory, 'store') } as const
+    const store = storeIn(options)
     this.defaultStore = Object.freeze(options.development ? { ...store, startsEmpty: true } : store)
     this.#lifecycle = new BackendLifecycle({ backend: this.name, logger, open: () => this.#load() })
     const { listeners } = this.#lifecycle
@@ -137,6 +139,17 @@ export class ProcessBackend implements Backend {
     yield* readLog(source, options)
   }
 
+  async writeStdin(ref: Ref, line: string, { signal }: CallOptions = {}): Promise<void> {
+    checkRef(ref)
+    await this.#lifecycle.open()
+    throwIfAborted(signal)
+    const instance = this.#instances.get(keyOf(ref))
+    if (!instance) throw new FleetError('not-found', `server ${keyOf(ref)} does not exist`)
+    const { isRunning, record } = instance
+    if (!isRunning || record.nonce === undefined) throw noStdin(ref, 'ended')
+    await writeStdin(this.#files.stdinOf(ref, record.nonce), ref, line)
+  }
+
   async close(): Promise<void> {
     if (this.#options.development && !this.#lifecycle.isClosed) await this.#endAll()
     this.#lifecycle.close()
@@ -144,6 +157,7 @@ export class ProcessBackend implements Backend {
     await this.#lifecycle.settled()
     for (const termination of this.#terminations.inProgress()) termination.close()
     await Promise.all([this.#starts.allSettled(), this.#terminations.allSettled()])
+    for (const { process } of this.#instances.values()) process?.release()
     await Promise.all(Array.from(this.#instances.values(), (instance) => instance.saved()))
     await this.#logs.close()
   }

@@ -8,6 +8,7 @@ export type { PortRange } from '../../src/rules/model/ports.js'
 export { isolationsHere } from './isolation/available.js'
 export { limitsHere } from './isolation/cgroups.js'
 export { inheritedVariables } from './run/environment.js'
+export { endsGamesHere } from './run/process-manager.js'
 export type { GameLimits, ProcessBackendOptions, RunAs } from './options.js'
 
 /**

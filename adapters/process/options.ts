@@ -7,6 +7,7 @@ import type { Logger } from '../../src/contracts/logger.js'
 import { loggerOf } from '../../src/contracts/stderr-logger.js'
 import { defaultPortRange, type PortRange } from '../../src/rules/model/ports.js'
 import { isObject } from '../../src/rules/validation/problem.js'
+import { directoryOptionNames, type DirectoryOptions, readDirectoryOptions } from '../shared/directory-options.js'
 import { OptionReader } from '../shared/option-reader.js'
 import { platformOptionNames, type PlatformOptions, readPlatformOptions } from '../shared/platform-options.js'
 
@@ -30,12 +31,7 @@ export interface GameLimits {
 
 export const isolations = ['none', 'user', 'bubblewrap', 'systemd'] as const
 
-export interface ProcessBackendOptions extends PlatformOptions {
-  /**
-   * Directory that contains the instances, their logs and the default store. Each fleet needs its own. Default `.gamekeeper`
-   * in the working directory.
-   */
-  readonly directory?: string
+export interface ProcessBackendOptions extends DirectoryOptions, PlatformOptions {
   /**
    * For a laptop: games end with this host. `close` ends them, and so does the end of this process, whatever its cause: each gets
    * SIGTERM and, a second later, SIGKILL. The fleet starts without records, in the subfolder `dev` of `directory`, prints what the games
@@ -97,7 +93,7 @@ export type ResolvedProcessOptions = Omit<
 const reader: OptionReader = new OptionReader('processBackend')
 
 const optionNames = [
-  'directory',
+  ...directoryOptionNames,
   'development',
   'publicAddress',
   'node',
@@ -129,11 +125,12 @@ export function resolveProcessOptions(options: ProcessBackendOptions): ResolvedP
       true,
     )
   }
-  const directory = resolve(reader.string('directory', options.directory, '.gamekeeper'))
+  const { directory, waitForDirectoryMs } = readDirectoryOptions(reader, options)
   return Object.freeze({
     development,
     // The games of a fleet that is not for development must not end with this host.
     directory: development ? join(directory, 'dev') : directory,
+    waitForDirectoryMs,
     publicAddress: reader.string('publicAddress', options.publicAddress, '127.0.0.1'),
     node: reader.string('node', options.node, hostname()),
     portRange: reader.portRange(options.portRange ?? defaultPortRange),

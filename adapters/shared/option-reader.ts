@@ -14,7 +14,13 @@ export class OptionReader {
   /** `owner` is the function that takes the options; every message starts with it. */
   constructor(readonly owner: string) {}
 
-  rejectUnknown(options: object, known: readonly string[]): void {
+  rejectUnknown(options: unknown, known: readonly string[]): void {
+    if (!isObject(options)) {
+      throw new FleetError(
+        'invalid',
+        `${this.owner} takes an object, such as { ${known[0]} }, but got ${shown(options)}`,
+      )
+    }
     if ('development' in options && !known.includes('development')) {
       throw new FleetError(
         'invalid',

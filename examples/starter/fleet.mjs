@@ -1,7 +1,5 @@
 // @ts-check
 /** What the host app and its test share: the build, and the call that starts a match. */
-import { fileURLToPath } from 'node:url'
-
 export const build = {
   metadata: { name: 'arena' },
   spec: {
@@ -9,7 +7,8 @@ export const build = {
     standingBy: 2, // ready for the next matches
     max: 10,
     run: {
-      command: [process.execPath, fileURLToPath(new URL('game.mjs', import.meta.url))],
+      // The node and the game of the machine or image that the game runs on: found on the PATH, and in its working directory.
+      command: ['node', 'game.mjs'],
       ports: [{ name: 'game', port: 7777 }],
     },
   },

@@ -6,6 +6,9 @@ import { createFleet } from 'gamekeeper'
 import { processBackend } from 'gamekeeper/process'
 import { build, startMatch } from './fleet.mjs'
 
+// Games run in the working directory of the host app.
+process.chdir(import.meta.dirname)
+
 const { PORT = '3000', HOST = '127.0.0.1', PUBLIC_ADDRESS = '127.0.0.1' } = process.env
 const portRange = { first: 10_000, last: 10_099 }
 const fleet = await createFleet({ backend: processBackend({ publicAddress: PUBLIC_ADDRESS, portRange }) })
@@ -23,13 +26,15 @@ const server = createServer((request, response) => {
 })
 server.listen(Number(PORT), HOST, () => console.log(`POST http://${HOST}:${PORT}/matches starts a match`))
 
-// SIGTERM leaves the game servers running, for a deployment: the next start takes them over. Ctrl-C ends them.
-for (const signal of ['SIGINT', 'SIGTERM']) process.once(signal, () => void stop(signal))
+// Ctrl-C in a terminal ends the game servers, and so does SIGQUIT. SIGTERM, and a SIGINT from a process manager such as pm2, leave
+// them running for a deployment: the next start takes them over.
+for (const signal of ['SIGINT', 'SIGTERM', 'SIGQUIT']) process.once(signal, () => void stop(signal))
 
 /** @param {string} signal */
 async function stop(signal) {
   server.close()
-  if (signal === 'SIGINT') await fleet.drain({ active: 'terminate', deadlineMs: 10_000 })
+  const endsGames = signal === 'SIGQUIT' || (signal === 'SIGINT' && process.stdin.isTTY)
+  if (endsGames) await fleet.drain({ active: 'terminate', deadlineMs: 10_000 })
   await fleet.close()
   process.exit(0)
 }

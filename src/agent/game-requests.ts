@@ -6,44 +6,26 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import { type ErrorCode, FleetError, messageOf } from '../contracts/errors.js'
 import type { Logger } from '../contracts/logger.js'
 import { discardRest } from '../platform/http-server.js'
-import type { OwnAllocation } from '../contracts/sessions.js'
 import type { OwnAllocationRequest } from '../rules/model/allocation.js'
-import { noData, type ServerData, type ServerDataUpdate } from '../rules/model/server-data.js'
+import type { ServerDataUpdate } from '../rules/model/server-data.js'
 import { ascii } from './answer.js'
 import { type Body, HeartbeatBodies, maxHeartbeatBytes } from './bodies.js'
-import type { ForwardHeartbeat, MountedRequest } from './requests.js'
+import type { AgentTarget, HeartbeatTarget, MountedRequest } from './requests.js'
 import { send } from './responses.js'
-
-/** The part of a fleet that the agent uses for them. */
-export interface GameRequestTarget {
-  /** See `Fleet.updateOwnData`. If absent, games cannot change their data. */
-  updateOwnData?(sessionHostId: string, change: ServerDataUpdate): Promise<ServerData | undefined>
-  /** See `Fleet.allocateOwnServer`. If absent, games cannot take their servers. */
-  allocateOwnServer?(sessionHostId: string, request: OwnAllocationRequest): Promise<OwnAllocation>
-  knowsServer?(sessionHostId: string): boolean
-  readonly forwardHeartbeat?: ForwardHeartbeat | undefined
-}
 
 /** One kind of request. Its path is that of heartbeats, followed by `suffix`. */
 export interface GameRequestKind {
   readonly suffix: string
-  /** Undefined if the fleet does not support it. The fleet validates the body. */
-  readonly carryOut: ((sessionHostId: string, body: unknown) => Promise<object>) | undefined
+  /** The fleet validates the body. */
+  readonly carryOut: (sessionHostId: string, body: unknown) => Promise<object>
 }
 
-export function dataRequests(target: GameRequestTarget): GameRequestKind {
-  const { updateOwnData: update } = target
-  const carryOut = async (id: string, body: unknown) =>
-    (await update?.call(target, id, body as ServerDataUpdate)) ?? noData
-  return { suffix: '/data', carryOut: update && carryOut }
+export function dataRequests(target: HeartbeatTarget): GameRequestKind {
+  return { suffix: '/data', carryOut: (id, body) => target.updateOwnData(id, body as ServerDataUpdate) }
 }
 
-export function sessionRequests(target: GameRequestTarget): GameRequestKind {
-  const { allocateOwnServer: allocate } = target
-  return {
-    suffix: '/session',
-    carryOut: allocate && ((id, body) => allocate.call(target, id, body as OwnAllocationRequest)),
-  }
+export function sessionRequests(target: HeartbeatTarget): GameRequestKind {
+  return { suffix: '/session', carryOut: (id, body) => target.allocateOwnServer(id, body as OwnAllocationRequest) }
 }
 
 /** How many requests of one kind and server may be in progress. A game that waits for each has one. */
@@ -63,11 +45,7 @@ const statuses: Readonly<Partial<Record<ErrorCode, number>>> = {
   'none-standing-by': 503,
 }
 
-export function gameRequestHandler(
-  target: Pick<GameRequestTarget, 'forwardHeartbeat' | 'knowsServer'>,
-  { suffix, carryOut }: GameRequestKind,
-  logger: Logger,
-) {
+export function gameRequestHandler(target: AgentTarget, { suffix, carryOut }: GameRequestKind, logger: Logger) {
   const bodies = new HeartbeatBodies()
   const inProgress = new Map<string, number>()
 
@@ -76,7 +54,6 @@ export function gameRequestHandler(
     if (count >= maxInProgress) {
       throw new FleetError('rate-limited', `${count} requests of this server are in progress; wait for them`)
     }
-    if (!carryOut) throw new FleetError('unsupported', `this host does not serve ${suffix}`)
     inProgress.set(id, count + 1)
     try {
       return await carryOut(id, body)
@@ -132,10 +109,10 @@ export function gameRequestHandler(
     }
   }
 
-  return (id: string, request: MountedRequest, response: ServerResponse) => {
+  return (id: string, request: MountedRequest, response: ServerResponse, isServer: boolean) => {
     if (request.readableDidRead) return answer(response, begin(id, request.body))
     const done = (body: Body) => handleBody(id, body, request, response)
-    return (target.knowsServer?.(id) ?? true) ? bodies.ofServer(id, request, done) : bodies.ofStranger(request, done)
+    return isServer ? bodies.ofServer(id, request, done) : bodies.ofStranger(request, done)
   }
 }
 

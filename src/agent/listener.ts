@@ -1,6 +1,6 @@
 /**
  * The endpoint for game servers: implements the calls in the PlayFab GSDK protocol. Uses plain `node:http` and does constant
- * work per call, since every game server calls once a second. Needs only three functions from the fleet.
+ * work per call, since every game server calls once a second.
  *
  * Temporary failures are answered with 200, since some SDKs stop permanently after a few errors.
  */
@@ -8,34 +8,15 @@ import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http
 import { messageOf } from '../contracts/errors.js'
 import type { Logger } from '../contracts/logger.js'
 import { loggerOf } from '../contracts/stderr-logger.js'
-import { aFunction, aLogger, checkOptions } from '../contracts/option-checks.js'
+import { aFunction, aLogger, checkFleet, checkOptions } from '../contracts/option-checks.js'
 import { discardRest } from '../platform/http-server.js'
-import {
-  type Heartbeat,
-  type HeartbeatAnswer,
-  type HeartbeatHold,
-  heartbeatStart,
-  readHeartbeat,
-} from '../rules/game/heartbeat.js'
+import { requestTurns } from '../platform/turns.js'
+import { type Heartbeat, type HeartbeatAnswer, heartbeatStart, readHeartbeat } from '../rules/game/heartbeat.js'
 import { answerText } from './answer.js'
 import { type Body, HeartbeatBodies, maxHeartbeatBytes } from './bodies.js'
-import { dataRequests, gameRequestHandler, type GameRequestTarget, sessionRequests } from './game-requests.js'
-import type { ForwardHeartbeat, MountedRequest } from './requests.js'
+import { dataRequests, gameRequestHandler, sessionRequests } from './game-requests.js'
+import type { AgentTarget, HeartbeatTarget, MountedRequest } from './requests.js'
 import { refuse, send } from './responses.js'
-
-/** The part of a fleet that the agent uses. */
-export interface HeartbeatTarget extends GameRequestTarget {
-  heartbeat(sessionHostId: string, heartbeat: Heartbeat): HeartbeatAnswer
-  /**
-   * See `Fleet.knowsServer`. Called before the body is read: of a heartbeat from a caller that is no server, only the start is read.
-   * If absent, every caller counts as a server.
-   */
-  knowsServer?(sessionHostId: string): boolean
-  /** Passes a heartbeat on while another host leads. Undefined if this host answers it. Never rejects. */
-  readonly forwardHeartbeat?: ForwardHeartbeat | undefined
-  /** See `Fleet.holdHeartbeat`. If absent, every heartbeat is answered at once. */
-  holdHeartbeat?(sessionHostId: string, hold: HeartbeatHold): (() => void) | undefined
-}
 
 export interface AgentListenerOptions {
   /**
@@ -50,8 +31,10 @@ export interface AgentListenerOptions {
 export type AgentOperation = 'heartbeat' | 'gsdkInfo' | 'updateData' | 'allocateSelf'
 
 /** The agent as a `node:http` listener. Also works behind Express and a body parser. Returns 404 for unknown paths. */
-export function agentListener(target: HeartbeatTarget, options: AgentListenerOptions = {}): RequestListener {
+export function agentListener(fleet: HeartbeatTarget, options: AgentListenerOptions = {}): RequestListener {
+  checkFleet('agentListener', fleet, agentMembers)
   checkOptions('agentListener', options, { authorize: aFunction, logger: aLogger })
+  const target: AgentTarget = isAgentTarget(fleet) ? fleet : answering(fleet)
   const { authorize } = options
   const logger = loggerOf(options.logger)
   const handlers = {
@@ -59,6 +42,16 @@ export function agentListener(target: HeartbeatTarget, options: AgentListenerOpt
     updateData: gameRequestHandler(target, dataRequests(target), logger),
     allocateSelf: gameRequestHandler(target, sessionRequests(target), logger),
   }
+
+  const knows = (id: string) => {
+    try {
+      return target.knowsServer(id)
+    } catch (error) {
+      logger.error({ err: error }, 'server lookup failed')
+      return true
+    }
+  }
+  const takesTurn = onePerTurn()
 
   const serve = (request: MountedRequest, response: ServerResponse) => {
     const call = callOf(request.originalUrl ?? request.url ?? '/')
@@ -74,7 +67,9 @@ export function agentListener(target: HeartbeatTarget, options: AgentListenerOpt
       discardRest(request)
       return send(response, 200, '')
     }
-    return handlers[call.operation](call.id, request, response)
+    const isServer = knows(call.id)
+    const handle = () => handlers[call.operation](call.id, request, response, isServer)
+    return takesTurn(isServer ? call.id : stranger) ? handle() : void laterIn(response, handle)
   }
   if (authorize === undefined) return serve
 
@@ -98,11 +93,62 @@ export function agentListener(target: HeartbeatTarget, options: AgentListenerOpt
   }
 }
 
+/** All callers whose id belongs to no server share one turn. */
+const stranger = ''
+
+/**
+ * Returns a function that returns true for the first request of each server in a turn of the event loop. Further ones, and those of all
+ * strangers but one, wait for what is left of a turn: so neither strangers nor one game can hold up the heartbeats of the others.
+ */
+function onePerTurn(): (id: string) => boolean {
+  const had = new Set<string>()
+  let turn = -1
+  return (id) => {
+    const current = requestTurns.current()
+    if (current !== turn) {
+      turn = current
+      had.clear()
+    } else if (had.has(id)) return false
+    had.add(id)
+    return true
+  }
+}
+
+async function laterIn(response: ServerResponse, handle: () => void): Promise<void> {
+  await requestTurns.take()
+  if (!response.destroyed) handle()
+}
+
+const agentMembers: readonly (keyof HeartbeatTarget)[] = [
+  'heartbeat',
+  'knowsServer',
+  'holdHeartbeat',
+  'updateOwnData',
+  'allocateOwnServer',
+]
+
+/** Any fleet that `createFleet` returned. */
+function isAgentTarget(fleet: HeartbeatTarget): fleet is AgentTarget {
+  return 'forwardHeartbeat' in fleet
+}
+
+/** Passes nothing on. */
+export function answering(fleet: HeartbeatTarget): AgentTarget {
+  return {
+    heartbeat: (id, heartbeat) => fleet.heartbeat(id, heartbeat),
+    knowsServer: (id) => fleet.knowsServer(id),
+    holdHeartbeat: (id, hold) => fleet.holdHeartbeat(id, hold),
+    updateOwnData: (id, change) => fleet.updateOwnData(id, change),
+    allocateOwnServer: (id, request) => fleet.allocateOwnServer(id, request),
+    forwardHeartbeat: undefined,
+  }
+}
+
 /** One of so many answers that another host has given closes its connection. */
 const movingShare = 4
 
 /** Serves heartbeats. A body is read only as far as its sender may have it read: see `bodies.ts`. */
-function heartbeatHandler(target: HeartbeatTarget, logger: Logger) {
+function heartbeatHandler(target: AgentTarget, logger: Logger) {
   const bodies = new HeartbeatBodies()
   let forwarded = 0
   const answerHeartbeat = (id: string, heartbeat: Heartbeat, request: IncomingMessage, response: ServerResponse) => {
@@ -111,7 +157,7 @@ function heartbeatHandler(target: HeartbeatTarget, logger: Logger) {
       answer = target.heartbeat(id, heartbeat)
       if (mayBeHeld(heartbeat, answer)) {
         const waitMs = preferredWaitMs(request.headers['prefer'])
-        const cancel = target.holdHeartbeat?.(id, { waitMs, answer: (later) => sendAnswer(response, later) })
+        const cancel = target.holdHeartbeat(id, { waitMs, answer: (later) => sendAnswer(response, later) })
         if (cancel) return void response.once('close', cancel)
       }
     } catch (error) {
@@ -163,23 +209,14 @@ function heartbeatHandler(target: HeartbeatTarget, logger: Logger) {
     return true
   }
 
-  const isServer = (id: string) => {
-    try {
-      return target.knowsServer?.(id) ?? true
-    } catch (error) {
-      logger.error({ err: error }, 'server lookup failed')
-      return true
-    }
-  }
-
-  return (id: string, request: MountedRequest, response: ServerResponse) => {
+  return (id: string, request: MountedRequest, response: ServerResponse, isServer: boolean) => {
     if (request.readableDidRead) return answerHeartbeat(id, readHeartbeat(request.body), request, response)
     const declaredBytes = Number(request.headers['content-length'])
     if (declaredBytes > maxHeartbeatBytes) return refuseBody(request, response)
     const done = (body: Body) => {
       if (!isForwarded(id, body, request, response)) answerBody(id, body, request, response)
     }
-    return isServer(id) ? bodies.ofServer(id, request, done) : bodies.ofStranger(request, done)
+    return isServer ? bodies.ofServer(id, request, done) : bodies.ofStranger(request, done)
   }
 }
 

@@ -7,6 +7,7 @@ import { checkConfig, type GamekeeperConfig } from '../config/define-config.js'
 import { UsageError } from '../config/usage-error.js'
 import { FleetError, messageOf } from '../contracts/errors.js'
 import { codeOf } from '../platform/error-code.js'
+import { decodeText } from './text-file.js'
 
 const names = ['gamekeeper.config.ts', 'gamekeeper.config.mjs', 'gamekeeper.config.json']
 
@@ -42,8 +43,9 @@ function findIn(cwd: string): string | undefined {
 }
 
 async function readJson(file: string, name: string): Promise<unknown> {
+  const text = decodeText(await readFile(file), name)
   try {
-    const value: unknown = JSON.parse(await readFile(file, 'utf8'))
+    const value: unknown = JSON.parse(text)
     return value
   } catch (error) {
     throw new UsageError(`${name} cannot be read as JSON: ${messageOf(error)}`, { cause: error })

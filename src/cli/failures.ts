@@ -2,6 +2,7 @@
 import { CommanderError } from 'commander'
 import { UsageError } from '../config/usage-error.js'
 import { type ErrorCode, FleetError } from '../contracts/errors.js'
+import { isError } from '../rules/model/realms.js'
 
 export const exitCodes = {
   done: 0,
@@ -63,14 +64,14 @@ const exitCodesOf: Partial<Readonly<Record<ErrorCode, number>>> = {
 /** Adds the first cause: `fetch failed` does not say why. */
 function withReason({ message, cause }: FleetError): string {
   let reason = cause
-  while (reason instanceof Error && reason.cause !== undefined) reason = reason.cause
-  if (!(reason instanceof Error) || reason.message === '' || message.includes(reason.message)) return message
+  while (isError(reason) && reason.cause !== undefined) reason = reason.cause
+  if (!isError(reason) || reason.message === '' || message.includes(reason.message)) return message
   return `${message}: ${reason.message}`
 }
 
 /** Describes an unexpected error, including where it was thrown. */
 function withLocation(error: unknown): string {
-  if (!(error instanceof Error)) return String(error)
+  if (!isError(error)) return String(error)
   const location = error.stack?.split('\n').find((line) => /^\s+at /.test(line))
   return `${error.name}: ${error.message}${location === undefined ? '' : ` (${location.trim()})`}`
 }

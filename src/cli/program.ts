@@ -3,6 +3,7 @@ import { Command } from 'commander'
 import { packageVersion } from '../platform/package-root.js'
 import { addAllocate } from './commands/allocate.js'
 import { addApply } from './commands/apply.js'
+import { addAttach } from './commands/attach.js'
 import { addChanges } from './commands/change.js'
 import { addDoctor } from './commands/doctor.js'
 import { addGet } from './commands/get.js'
@@ -42,6 +43,7 @@ export function gamekeeperProgram(terminal: Terminal): Command {
   addApply(program, terminal)
   addAllocate(program, terminal)
   addInspection(program, terminal)
+  addAttach(program, terminal)
   addChanges(program, terminal)
   addReservations(program, terminal)
   addSimulate(program, terminal)

@@ -1,6 +1,7 @@
 /** Notices when the reader of stdout has gone, as `head` does after its last line, although nothing is written to it. */
 import { spawn } from 'node:child_process'
 import { fstatSync } from 'node:fs'
+import { ownDescriptors } from '../platform/own-descriptors.js'
 
 /**
  * Calls `gone` once, within a second or two. A pipe tells this only to a process that polls it, which Node does only while it writes.
@@ -8,7 +9,9 @@ import { fstatSync } from 'node:fs'
  */
 export function watchStdoutReader(gone: () => void): void {
   if (process.platform !== 'linux' || !isPipe()) return
-  const probe = spawn('tail', ['-f', '/dev/null', `--pid=${process.pid}`], { stdio: ['ignore', 'inherit', 'ignore'] })
+  const probe = spawn(...ownDescriptors('tail', ['-f', '/dev/null', `--pid=${process.pid}`]), {
+    stdio: ['ignore', 'inherit', 'ignore'],
+  })
   probe.once('exit', (_, signal) => {
     if (signal === 'SIGPIPE') gone()
   })

@@ -9,13 +9,13 @@ export interface Terminal {
   readonly cwd: string
   /** True if a person reads stdout. */
   readonly isInteractive: boolean
-  /** Writes one line to stdout. */
+  /** Writes one line to stdout. On a terminal, control characters are shown as escapes: see `shownOn`. */
   print(line: string): void
   /** Writes one line to stderr. */
   note(line: string): void
   /** Colours the text, unless colours are off. */
   paint(colour: Colour, text: string): string
-  /** Writes text to stdout as it is. */
+  /** Writes text to stdout, without a line break. */
   write(text: string): void
   writeError(text: string): void
   /** Fires on Ctrl-C, SIGTERM and SIGHUP, or when the reader of stdout has gone. From the first call on, signals no longer end the process. */
@@ -52,15 +52,17 @@ export function processTerminal(exit: (code: number) => void): Terminal {
     for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, stop)
     return interrupted.signal
   }
+  const out = shownOn(stdout.isTTY)
+  const err = shownOn(stderr.isTTY)
   return {
     env,
     cwd: process.cwd(),
     isInteractive: stdout.isTTY,
-    print: (line) => void stdout.write(`${line}\n`),
-    note: (line) => void stderr.write(`${line}\n`),
+    print: (line) => void stdout.write(`${out(line)}\n`),
+    note: (line) => void stderr.write(`${err(line)}\n`),
     paint: (colour, text) => (colours ? styleText(colour, text) : text),
-    write: (text) => void stdout.write(text),
-    writeError: (text) => void stderr.write(text),
+    write: (text) => void stdout.write(out(text)),
+    writeError: (text) => void stderr.write(err(text)),
     interruption,
     untilReaderGone() {
       if (!isWatching) watchStdoutReader(() => interrupted.abort())
@@ -72,6 +74,23 @@ export function processTerminal(exit: (code: number) => void): Terminal {
     exitCode: () => code,
     die: exit,
   }
+}
+
+/** The colours of `paint`, which pass. */
+// eslint-disable-next-line no-control-regex -- the pattern must match control characters
+const controls = /\u001b\[\d+m|[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u200e\u200f\u202a-\u202e\u2066-\u2069]/g
+
+/**
+ * What a command writes contains texts of games and callers, and a terminal obeys control characters in them: OSC 52 changes the clipboard.
+ * On a terminal they are shown as escapes instead. Colours, tabs and line breaks pass. What is piped stays as it is, for programs that want
+ * the bytes of the game.
+ */
+export function shownOn(isTerminal: boolean): (text: string) => string {
+  return (text) => (isTerminal ? text.replace(controls, shownControl) : text)
+}
+
+function shownControl(found: string): string {
+  return found.length > 1 ? found : `\\u${found.charCodeAt(0).toString(16).padStart(4, '0')}`
 }
 
 /** https://no-color.org and https://force-color.org. */

@@ -23,13 +23,16 @@ const codeOfStatus: Readonly<Record<number, ErrorCode>> = {
 const retryAfters = new WeakMap<FleetError, number>()
 
 export function errorOf({ status, statusText, headers }: Response, text: string): FleetError {
-  const named = headers.get(errorCodeHeader)
-  const code = errorCodes.find((known) => known === named) ?? codeOfStatus[status] ?? 'internal'
-  const { message, details } = errorIn(text)
+  const { message, code: given, details } = errorIn(text)
+  const code = known(given) ?? known(headers.get(errorCodeHeader)) ?? codeOfStatus[status] ?? 'internal'
   const error = new FleetError(code, message ?? `answered with status ${`${status} ${statusText}`.trim()}`, { details })
   const seconds = headers.get('retry-after')
   if (seconds !== null && /^\d{1,4}$/.test(seconds)) retryAfters.set(error, Number(seconds) * 1000)
   return error
+}
+
+function known(code: string | null | undefined): ErrorCode | undefined {
+  return errorCodes.find((one) => one === code)
 }
 
 /** The delay from the response's `Retry-After` header, if it had one. */
@@ -49,11 +52,13 @@ export function isRetryable(error: FleetError, isIdempotent: boolean): boolean {
   return (isIdempotent ? transient : rejectedEarly).has(error.code) && (retryAfterMs(error) ?? 0) <= maxPauseMs
 }
 
-function errorIn(text: string): { readonly message?: string; readonly details?: ErrorDetails } {
+/** A host with a compatibility format sends the code only in a header, and a proxy may remove headers that it does not know. */
+function errorIn(text: string): { readonly message?: string; readonly code?: string; readonly details?: ErrorDetails } {
   try {
     const body: unknown = JSON.parse(text)
     if (!isObject(body) || typeof body['error'] !== 'string') return {}
-    return { message: body['error'], ...(isObject(body['details']) && { details: body['details'] }) }
+    const { error, code, details } = body
+    return { message: error, ...(typeof code === 'string' && { code }), ...(isObject(details) && { details }) }
   } catch {
     // The body is probably a proxy's error page, so only the status is used.
     return {}

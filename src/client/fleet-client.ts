@@ -22,7 +22,7 @@ import {
 } from '../contracts/option-checks.js'
 import type { FleetActivity } from '../contracts/observer.js'
 import type { Allocation, Sessions } from '../contracts/sessions.js'
-import type { AllocationRequest } from '../rules/model/resources.js'
+import type { AllocationInput } from '../rules/model/allocation.js'
 import type { AllocationBody } from '../rules/model/wire.js'
 import { allocationFrom, type BatchBody, batchResultFrom } from './allocation.js'
 import { Connection, type ConnectionOptions } from './connection.js'
@@ -46,7 +46,7 @@ export interface FleetClient {
   readonly details: Details
   readonly sessions: Sessions
   /** Retried if the response is lost: the same sessionID always gets the same server. */
-  allocate(request: AllocationRequest, options?: AllocateOptions): Promise<Allocation>
+  allocate(request: AllocationInput, options?: AllocateOptions): Promise<Allocation>
   /** Retried like `allocate`. */
   allocateMany: Fleet['allocateMany']
   /**

@@ -1,6 +1,15 @@
 /** Client of a remote fleet over HTTP, for Node, browsers and edge runtimes. Needs only `fetch`. */
-export { type ErrorCode, errorCodes, type ErrorDetails, FleetError } from '../contracts/errors.js'
+export {
+  type DetailsOf,
+  type ErrorCode,
+  errorCodes,
+  type ErrorDetails,
+  FleetError,
+  type NoRoomDetails,
+  type ShortageDetails,
+} from '../contracts/errors.js'
 export type { EventsDropped, FleetEvent, ReadEventsOptions } from '../contracts/events.js'
+export { defineBuild } from '../contracts/fleet.js'
 export type {
   AllocateManyOptions,
   AllocateOptions,
@@ -19,8 +28,11 @@ export type { ActivityCrash, ActivityMinute, FleetActivity } from '../contracts/
 export type {
   Allocation,
   BatchResult,
+  EndedGameSession,
+  EndedOptions,
   GameSession,
   GameSessionBody,
+  JoinOptions,
   JoinRequest,
   ReserveSeatsOptions,
   Sessions,
@@ -32,13 +44,14 @@ export type { AllOptions, CallOptions, Page, PageOptions } from '../contracts/ca
 export type { IsolationStatus, LogsOptions } from '../contracts/backend.js'
 export type { DrainOptions, DrainResult } from '../contracts/options.js'
 export type {
+  AllocationInput as AllocationRequest,
   AllocationOrder,
   CounterCondition,
   LabelExpression,
   ListCondition,
   ServerSelector,
 } from '../rules/model/allocation.js'
-export type { AllocationRequest, ApplyResult, BuildSpec, RefLike } from '../rules/model/resources.js'
+export type { ApplyResult, BuildSpec, RefLike } from '../rules/model/resources.js'
 export type { BuildSpecInput, RunPort, RunSpec } from '../rules/model/run.js'
 export type {
   AllocatedPort,

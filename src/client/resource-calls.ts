@@ -27,7 +27,7 @@ export const isIdempotent = true
 export function buildCalls(calls: Connection, management: Management): Builds {
   const builds = () => `${management()}/gameserverbuilds`
   const one = (ref: RefLike) => at(builds(), ref)
-  const build = (call: Call) => calls.json<GameServerBuild>(call)
+  const build = async (call: Call) => nativeBuild(await calls.json<GameServerBuild>(call))
   return {
     create: async (input, { signal } = {}) => build({ method: 'POST', url: builds(), body: input, signal }),
     async apply(input, { signal } = {}) {
@@ -35,9 +35,11 @@ export function buildCalls(calls: Connection, management: Management): Builds {
       if (!isObject(given) || !isObject(given['metadata'])) {
         throw new FleetError('invalid', 'builds.apply takes a build with metadata and spec')
       }
-      return calls.json<AppliedBuild>({ method: 'PUT', url: one(input.metadata), body: input, isIdempotent, signal })
+      const call = { method: 'PUT', url: one(input.metadata), body: input, isIdempotent, signal } as const
+      const applied = await calls.json<AppliedBuild>(call)
+      return { ...applied, build: nativeBuild(applied.build) }
     },
-    ...listCalls<GameServerBuild, object>(calls, 'builds', [], builds),
+    ...listCalls<GameServerBuild, object>(calls, 'builds', [], builds, nativeBuild),
     get: async (ref, { signal } = {}) => build({ url: one(ref), isIdempotent, signal }),
     patch: async (ref, change, { signal } = {}) =>
       build({ method: 'PATCH', url: one(ref), body: change, isIdempotent, signal }),
@@ -53,6 +55,15 @@ export function buildCalls(calls: Connection, management: Management): Builds {
       build({ method: 'POST', url: `${one(ref)}/resume`, body: {}, isIdempotent, signal }),
     delete: async (ref, { signal } = {}) => deleteAt(calls, one(ref), signal),
   }
+}
+
+/** In the format of Thundernetes, the metadata of a build are an array. */
+function nativeBuild(build: GameServerBuild): GameServerBuild {
+  const spec: unknown = build.spec
+  const metadata = isObject(spec) ? spec['buildMetadata'] : undefined
+  if (!Array.isArray(metadata)) return build
+  const entries = metadata.flatMap((item: unknown) => (isObject(item) ? [[item['key'], String(item['value'])]] : []))
+  return { ...build, spec: { ...build.spec, buildMetadata: Object.fromEntries(entries) } }
 }
 
 export function serverCalls(calls: Connection, management: Management): Servers {
@@ -87,6 +98,9 @@ export function serverCalls(calls: Connection, management: Management): Servers 
     logs(ref, options = {}) {
       checkNames('logs', options, ['follow', 'tail', 'signal'])
       return readLogs(calls, `${one(ref)}/logs`, options)
+    },
+    async writeStdin(ref, line, { signal } = {}) {
+      await calls.send({ method: 'POST', url: `${one(ref)}/stdin`, body: { line }, signal })
     },
   }
 }

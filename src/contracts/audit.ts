@@ -36,6 +36,7 @@ export type AuditedAction =
   | 'reserveServer'
   | 'releaseServer'
   | 'drainServer'
+  | 'writeStdin'
   | 'deleteServer'
   | 'endSession'
   | 'reserveSeats'

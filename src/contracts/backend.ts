@@ -6,6 +6,7 @@ import type { Heartbeat, HeartbeatAnswer, HeartbeatHold } from '../rules/game/he
 import type { PodTemplateSpec, PortPair, Ref } from '../rules/model/resources.js'
 import type { TemplateSupport } from '../rules/validation/template.js'
 import type { CallOptions } from './call-options.js'
+import type { Clock } from './clock.js'
 import type { Elector } from './elector.js'
 import type { Store } from './store.js'
 
@@ -169,6 +170,8 @@ export type DefaultStore =
       readonly directory: string
       /** Whether the store begins without records each time, because no server outlives the host. Default: false. */
       readonly startsEmpty?: boolean
+      /** How long to wait for another process that has it open. Default: 0. */
+      readonly waitForDirectoryMs?: number
     }
   | { readonly kind: 'own'; open(): Promise<Store> }
 
@@ -181,6 +184,8 @@ export interface Backend {
   readonly name: string
   readonly capabilities: BackendCapabilities
   readonly defaultStore: DefaultStore
+  /** The clock by which its servers live, if that is another than the system's. The fleet must have the same. */
+  readonly clock?: Clock | undefined
   /** For a backend whose isolation and limits depend on the machine. `Fleet.health` shows it. */
   readonly isolation?: IsolationStatus
   /** Used when the host app passes no elector. Required if the default store is shared between hosts. */
@@ -245,4 +250,10 @@ export interface Backend {
    * it.
    */
   logs?(ref: Ref, options?: LogsOptions): AsyncIterableIterator<string>
+  /**
+   * Writes a line, with its line break, to the standard input of an instance whose template has `stdin: true`. Resolves once
+   * the system that runs the instance has taken all of it. Rejects with `not-found` if there is no such instance, and with
+   * `no-stdin` if it takes none now, in which case nothing was written. Writes at the same time do not mix their lines.
+   */
+  writeStdin?(ref: Ref, line: string, options?: CallOptions): Promise<void>
 }

@@ -82,7 +82,7 @@ export type Sent =
 
 /** A fleet's connection to the host that leads. */
 export interface LeaderLink {
-  /** How long a request without `wait` is held while the leader cannot be reached. Default 5 s. */
+  /** How long a request without `wait` is held while the leader cannot be reached. Default: 1 s for matchmakers, 5 s for others. */
   readonly holdMs?: number | undefined
   /**
    * Proves to another host that this one belongs to the fleet. Derived from the shared secret for this purpose alone. Undefined while the
@@ -91,6 +91,8 @@ export interface LeaderLink {
   key(): Uint8Array | undefined
   /** Whether this host leads and can carry out calls. */
   leads(): boolean
+  /** Call when another host has sent a request to this one. */
+  heard(): void
   /** Address of the leader, if it is known and is another host. */
   leader(): string | undefined
   /** Calls `changed` whenever another host leads, or this one, until the returned function is called. */

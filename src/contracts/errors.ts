@@ -1,5 +1,8 @@
 /** The error class of gamekeeper. Every failure that a caller can handle has a stable `code`. */
+import type { Ref } from '../rules/model/resources.js'
 import { cutMessage } from '../rules/model/sizes.js'
+import type { BuildCounts, Condition } from '../rules/model/status.js'
+import { isError } from '../rules/model/realms.js'
 
 /** `docs/reference/errors.md` explains each code; a test checks that the two match. */
 export const errorCodes = [
@@ -12,6 +15,7 @@ export const errorCodes = [
   'not-confirmed',
   'out-of-range',
   'no-room',
+  'no-stdin',
   'in-use',
   'unavailable',
   'not-leader',
@@ -55,20 +59,51 @@ const mark = Symbol.for('gamekeeper.FleetError')
 /** Facts about a failure, for programs. Plain data. `docs/reference/errors.md` lists them. */
 export type ErrorDetails = Readonly<Record<string, unknown>>
 
-export interface FleetErrorOptions {
-  readonly cause?: unknown
-  readonly details?: ErrorDetails | undefined
+/** Why an allocation got no server. Absent for a request that names several builds or a server. */
+export type ShortageDetails = ErrorDetails & {
+  readonly build: Ref
+  /** The number of the build's servers in each state. */
+  readonly servers: BuildCounts
+  readonly standingBy: number
+  readonly max: number
+  readonly waitedMs: number
+  readonly conditions: readonly Pick<Condition, 'type' | 'reason' | 'message'>[]
+  /** Why no server is ready, if that is known. */
+  readonly reason?: string
 }
 
-export class FleetError extends Error {
+/** How many seats were needed. The others are absent if the call named no session. */
+export type NoRoomDetails = ErrorDetails & {
+  readonly needed: number
+  readonly total?: number
+  readonly taken?: number
+  readonly held?: number
+  readonly free?: number
+}
+
+interface DetailsByCode {
+  readonly 'none-standing-by': ShortageDetails
+  readonly 'max-reached': ShortageDetails
+  readonly 'no-room': NoRoomDetails
+}
+
+/** The details of errors with this code. A host of another version, or a compatibility format, may leave them out. */
+export type DetailsOf<C extends ErrorCode> = C extends keyof DetailsByCode ? DetailsByCode[C] : ErrorDetails
+
+export interface FleetErrorOptions<C extends ErrorCode = ErrorCode> {
+  readonly cause?: unknown
+  readonly details?: DetailsOf<C> | undefined
+}
+
+export class FleetError<C extends ErrorCode = ErrorCode> extends Error {
   override readonly name = 'FleetError'
-  readonly code: ErrorCode
+  readonly code: C
   /** True if the same call, repeated unchanged, may succeed later. */
   readonly retryable: boolean
   /** For example, why a build has no server standing by. */
-  readonly details: ErrorDetails | undefined
+  readonly details: DetailsOf<C> | undefined
 
-  constructor(code: ErrorCode, message: string, options: FleetErrorOptions = {}) {
+  constructor(code: C, message: string, options: FleetErrorOptions<C> = {}) {
     super(message, options.cause === undefined ? undefined : { cause: options.cause })
     this.code = code
     this.retryable = retryableCodes.has(code)
@@ -77,7 +112,7 @@ export class FleetError extends Error {
   }
 
   /** True for a FleetError from either module format. If `code` is given, the error must have that code. */
-  static is(error: unknown, code?: ErrorCode): error is FleetError {
+  static is<C extends ErrorCode = ErrorCode>(error: unknown, code?: C): error is FleetError<C> {
     if (typeof error !== 'object' || error === null || !(mark in error)) return false
     return code === undefined || ('code' in error && error.code === code)
   }
@@ -85,7 +120,7 @@ export class FleetError extends Error {
 
 /** Returns the message of any thrown value, for messages and reasons that people read: at most `sizeLimits.messageBytes`. */
 export function messageOf(error: unknown): string {
-  return cutMessage(error instanceof Error ? error.message : String(error))
+  return cutMessage(isError(error) ? error.message : String(error))
 }
 
 /** Throws `aborted` if the signal has fired. */

@@ -3,6 +3,7 @@ import { shown } from '../rules/validation/problem.js'
 import { FleetError } from './errors.js'
 import { suggestion } from './option-checks.js'
 import type { AuditedAction, AuditedOutcome, Caller, CallerKind } from './audit.js'
+import type { SessionEndReason } from '../rules/lifecycle/endings.js'
 import type { ConditionType, EndingReason, Health, Ref, ServerState } from '../rules/model/resources.js'
 
 interface EventBase {
@@ -23,6 +24,26 @@ interface ServerEventBase extends BuildEventBase {
 interface SeatsEventBase extends ServerEventBase {
   readonly sessionID: string
   /** As many as 2 KiB can hold. */
+  readonly players: readonly string[]
+}
+
+/** How a session has ended. */
+export interface SessionEnd {
+  readonly sessionID: string
+  /** Distinguishes this session from a later one with the same sessionID. Each report of its end has the same. */
+  readonly sessionUid: string
+  /** Empty if the build no longer exists. */
+  readonly buildID: string
+  readonly reason: SessionEndReason
+  /** With which the game's process exited, if `reason` is Crashed. */
+  readonly exitCode?: number
+  /** When the server was allocated: wall time in ms. Absent for a match whose record was lost and found. */
+  readonly startedAt?: number
+  /** From the allocation until the host heard of the end. */
+  readonly durationMs?: number
+  /** As many as 2 KiB can hold. */
+  readonly initialPlayers: readonly string[]
+  /** The players who were connected last, as many as 2 KiB can hold. If the server had several sessions, those of all. */
   readonly players: readonly string[]
 }
 
@@ -92,10 +113,10 @@ export type UnnumberedEvent =
   /** Seats are no longer held, because the players did not come in time. */
   | ({ readonly type: 'SeatsLapsed' } & SeatsEventBase)
   /**
-   * The game has ended its session, and its server is standing by again. A session also ends with its server: then, there is only
-   * `ServerEnding`.
+   * A session has ended: its game has said so, or its server is gone. Emitted for every session, and at least once: a host that dies, or is
+   * replaced as the leader, while it removes the session may have emitted it, and the next one does so again, with the same `sessionUid`.
    */
-  | ({ readonly type: 'SessionEnded'; readonly sessionID: string } & ServerEventBase)
+  | ({ readonly type: 'SessionEnded' } & SessionEnd & ServerEventBase)
   | ({ readonly type: 'PlayersChanged'; readonly players: readonly string[] } & ServerEventBase)
   /** Who did what, and from where. Says which build or server it was done to, if any. */
   | (AuditedBase & EventBase)
@@ -128,6 +149,9 @@ export type EventOf<T extends FleetEventType> = Extract<UnnumberedEvent, { reado
 export type EventListener<T extends FleetEventType | '*'> = (
   event: T extends FleetEventType ? EventOf<T> : FleetEvent,
 ) => void
+
+/** A listener by type of event; that for `*` receives all events. */
+export type EventListeners = { readonly [T in FleetEventType | '*']?: EventListener<T> }
 
 /** Yielded in place of events that are no longer in the log. */
 export interface EventsDropped {

@@ -1,7 +1,7 @@
 /** The fleet facade: the interface that a host app calls. */
 import type { Heartbeat, HeartbeatAnswer, HeartbeatHold } from '../rules/game/heartbeat.js'
-import type { OwnAllocationRequest } from '../rules/model/allocation.js'
-import type { AllocationRequest, ApplyResult, BuildSpec, RefLike } from '../rules/model/resources.js'
+import type { AllocationInput, OwnAllocationRequest } from '../rules/model/allocation.js'
+import type { ApplyResult, BuildSpec, RefLike } from '../rules/model/resources.js'
 import type { BuildSpecInput, RunSpec } from '../rules/model/run.js'
 import type { ServerData, ServerDataUpdate } from '../rules/model/server-data.js'
 import type { GameServer, GameServerBuild, GameServerBuildDetail, GameServerDetail } from '../rules/model/wire.js'
@@ -29,6 +29,11 @@ export type { FleetStore } from './store.js'
 export interface GameServerBuildInput {
   readonly metadata: { readonly name: string; readonly namespace?: string }
   readonly spec: BuildSpecInput
+}
+
+/** Returns its argument, so that a compiler and an editor check a build where it is written: `const arena = defineBuild({ … })`. */
+export function defineBuild(build: GameServerBuildInput): GameServerBuildInput {
+  return build
 }
 
 /** Input of `builds.update`: the fields to change. `run` replaces the whole template and its ports. */
@@ -162,6 +167,13 @@ export interface Servers {
    * replaced by `***`.
    */
   logs(ref: RefLike, options?: LogsOptions): AsyncIterableIterator<string>
+  /**
+   * Sends a line to the standard input of a server whose build has `stdin: true`; a line break at its end is optional. What the game
+   * answers is in its log. Resolves once the backend has taken the line, which does not mean that the game has read it. Throws
+   * `invalid` for more than one line, other control characters or more than 4095 bytes, `not-found`, `no-stdin` if the server
+   * takes no input now, or `unsupported` if the backend cannot do this. After `unavailable`, the line may have arrived.
+   */
+  writeStdin(ref: RefLike, line: string, options?: AuditedCallOptions): Promise<void>
 }
 
 /** Players connected to servers, as reported by their heartbeats. */
@@ -201,14 +213,14 @@ export interface Fleet {
    * buildID), `none-standing-by` or `max-reached` (also after `waitMs`), `not-confirmed`, `unavailable`, `not-leader`,
    * `draining`, `closed`, `aborted`.
    */
-  allocate(request: AllocationRequest, options?: AllocateOptions): Promise<Allocation>
+  allocate(request: AllocationInput, options?: AllocateOptions): Promise<Allocation>
   /**
    * Allocates up to 100 sessions in one call, as `allocate` does, and in one group of writes. Returns a result for each request, in their
    * order. With `atomic`, rejects with the error of one request unless every session has a server; then none was allocated for this call,
    * except after `unavailable`, `not-leader` and `closed`: retry with the same sessionIDs. Throws `invalid`, also for a sessionID that is
    * listed twice, `not-leader`, `closed`, `aborted`.
    */
-  allocateMany(requests: readonly AllocationRequest[], options?: AllocateManyOptions): Promise<readonly BatchResult[]>
+  allocateMany(requests: readonly AllocationInput[], options?: AllocateManyOptions): Promise<readonly BatchResult[]>
   /**
    * Handles one heartbeat from a game server, in constant time and without I/O. Never throws; unknown servers also get an
    * answer.

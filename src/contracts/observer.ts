@@ -1,6 +1,6 @@
 /** What a fleet reports of itself: statistics, health, and measurements of its own work. Nothing is measured unless an observer is added. */
 import type { EndingReason, Ref } from '../rules/model/resources.js'
-import type { BuildCounts, BuildHealth } from '../rules/model/status.js'
+import type { BuildCounts, BuildHealth, ConditionType } from '../rules/model/status.js'
 import type { IsolationStatus } from './backend.js'
 import type { ErrorCode } from './errors.js'
 
@@ -12,6 +12,11 @@ export type StoreOperation = 'get' | 'list' | 'create' | 'update' | 'delete'
 export interface FleetObserver {
   /** A call to `allocate` settled. `outcome` is `ok` or the error code. */
   allocated?(outcome: 'ok' | ErrorCode, ms: number): void
+  /**
+   * A request to the HTTP APIs of this host was answered, also if another host has carried it out. `outcome` is `ok` or the error code.
+   * Not called for a request that another host has forwarded to this one.
+   */
+  answered?(operation: string, outcome: 'ok' | ErrorCode): void
   /** A build was reconciled. */
   reconciled?(ms: number): void
   /** A call to the backend settled. */
@@ -20,6 +25,13 @@ export interface FleetObserver {
   storeCall?(collection: StoreCollection, operation: StoreOperation, outcome: CallOutcome, ms: number): void
   /** The leader began to answer a request that this host has forwarded, or the request failed. An attempt that is repeated counts again. */
   forwarded?(kind: ForwardedKind, outcome: ForwardedOutcome, ms: number): void
+}
+
+/** The observers of a fleet, as parts outside the engine report to them. */
+export interface ObserverReports {
+  /** True if there are none, so that nothing need be measured. */
+  readonly isEmpty: boolean
+  report(report: (observer: FleetObserver) => void): void
 }
 
 export type ForwardedKind = 'call' | 'heartbeat'
@@ -38,9 +50,15 @@ export interface BuildStats {
   /** From its spec. */
   readonly max: number
   readonly health: BuildHealth
+  /** True while all the servers that should stand by do so with the current template, and nothing keeps the build from starting more. */
+  readonly ready: boolean
+  /** The conditions that are set. */
+  readonly conditions: readonly ConditionType[]
   /** Number of crashes since the build was created. */
   readonly crashes: number
   readonly servers: BuildCounts
+  /** Number of servers, without those that are Terminating, that run the current template, and an earlier one. */
+  readonly templates: { readonly updated: number; readonly outdated: number }
   /** Number of players connected to its servers. */
   readonly players: number
   /** Number of callers waiting for one of its servers. */
@@ -103,7 +121,10 @@ export interface FleetStats {
 }
 
 export interface FleetHealth {
-  /** True if this host can serve calls: it is the leader, is not draining, and its store and backend work. */
+  /**
+   * True if this host can serve calls: it is the leader, is not draining, and its store and backend work. Or it forwards calls, has once been
+   * able to lead, and reaches the leader or could lead now.
+   */
   readonly ready: boolean
   /** True if this host is the leader. */
   readonly leads: boolean

@@ -5,6 +5,7 @@
 import { closestName } from '../rules/validation/closest-name.js'
 import { isObject, shown } from '../rules/validation/problem.js'
 import { FleetError } from './errors.js'
+import { isPromise } from '../rules/model/realms.js'
 
 export interface OptionType {
   /** Completes a sentence that starts with the option's name: "must be a function". */
@@ -70,9 +71,36 @@ export function checkOptions<T extends object>(owner: string, options: unknown, 
   checkNames(owner, options, Object.keys(table))
 }
 
+/**
+ * Throws `invalid`, saying what is missing, unless `fleet` has these members: a fleet that `createFleet` returned, or a test's own object with
+ * the same part of it.
+ */
+export function checkFleet(owner: string, fleet: unknown, members: readonly string[]): void {
+  checkArgument(owner, fleet, { what: 'a fleet, such as createFleet() resolves with', members, wrapped: 'fleet' })
+}
+
+export interface ArgumentType {
+  /** What it must be, and where it comes from. */
+  readonly what: string
+  readonly members: readonly string[]
+  /** The name under which it may have been put into an object, by mistake. */
+  readonly wrapped: string
+}
+
+/** Throws `invalid` unless the first argument of `owner` has these members. */
+export function checkArgument(owner: string, value: unknown, { what, members, wrapped }: ArgumentType): void {
+  const missing = isObject(value) ? members.find((name) => value[name] === undefined) : ''
+  if (missing === undefined) return
+  if (isObject(value) && isObject(value[wrapped])) {
+    throw new FleetError('invalid', `${owner} takes ${what}, but got an object that contains one: ${owner}(${wrapped})`)
+  }
+  const lacks = missing === '' || isPromise(value) ? `but got ${actual(value)}` : `but what it got has no ${missing}`
+  throw new FleetError('invalid', `${owner} takes ${what}, ${lacks}`)
+}
+
 function actual(value: unknown): string {
   if (typeof value === 'function') return 'a function; call it'
-  return value instanceof Promise ? 'a promise; await it' : shown(value)
+  return isPromise(value) ? 'a promise; await it' : shown(value)
 }
 
 /** Throws `invalid` if the object has a name that is not known. */
@@ -87,4 +115,10 @@ export function checkNames(owner: string, options: object, known: readonly strin
 export function suggestion(name: string, known: readonly string[], kind: string): string {
   const closest = closestName(name, known)
   return closest === undefined ? `known ${kind}: ${known.join(', ')}` : `did you mean ${closest}?`
+}
+
+export function checkWait(waitMs: unknown, maxMs: number): void {
+  if (typeof waitMs === 'number' && waitMs >= 0 && waitMs <= maxMs) return
+  const must = maxMs === Infinity ? 'a number ≥ 0' : `from 0 to ${maxMs}`
+  throw new FleetError('invalid', `waitMs must be ${must}, but is ${shown(waitMs)}`)
 }

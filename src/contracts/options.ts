@@ -6,6 +6,7 @@ import type { AuditedCallOptions } from './audit.js'
 import { type Clock, systemClock } from './clock.js'
 import { alwaysLeader, type Elector, type ForwardingOptions } from './elector.js'
 import { FleetError } from './errors.js'
+import { checkEventType, type EventListeners } from './events.js'
 import type { Logger } from './logger.js'
 import { loggerOf } from './stderr-logger.js'
 import {
@@ -54,6 +55,11 @@ export interface FleetOptions {
   /** API group in the `apiVersion` of resources. Default: `mps.gamekeeper.com`. */
   readonly apiGroup?: string
   readonly limits?: Partial<FleetLimits>
+  /**
+   * Listeners, as for `fleet.on`, that hear every event of this host: also what happened while no host ran, such as sessions that have
+   * ended, which the fleet may find out before `createFleet` resolves.
+   */
+  readonly on?: EventListeners
   /** Whether calls that name their caller are audited by the event `Audited`. All HTTP requests name it. Default: true. */
   readonly audit?: boolean
   /** Default: warnings and errors go to stderr, as one line each: readable on a terminal, otherwise JSON. false: none. */
@@ -128,7 +134,10 @@ export interface FleetLimits {
    * have been up for this long. Default: 60 s.
    */
   readonly backoffResetMs: number
-  /** Number of events kept in the log, for `explain` and `events`. Default: 10,000. */
+  /**
+   * Number of events kept in the log, for `explain` and `events`, and of sessions of which `sessions.get` says how they have ended.
+   * Default: 10,000.
+   */
   readonly eventLogSize: number
   /** Maximum `waitMs` of an allocation. Default: 60 s. */
   readonly maxWaitMs: number
@@ -195,6 +204,7 @@ const fleetOptionTypes: OptionTypes<FleetOptions> = {
   acceptStoreLoss: aBoolean,
   apiGroup: aString,
   limits: anObject,
+  on: anObject,
   logger: aLogger,
   clock: aClock,
   elector: withMethods('an elector', ['run']),
@@ -218,6 +228,8 @@ export function resolveOptions(options: FleetOptions): ResolvedOptions {
   checkOptions('createFleet', options, fleetOptionTypes)
   if (options.agent) checkOptions('createFleet: agent', options.agent, agentOptionTypes)
   if (options.forwarding) checkForwarding(options.forwarding)
+  for (const [type, listener] of Object.entries(options.on ?? {})) checkListener(type, listener)
+  checkClocks(options)
   return Object.freeze({
     apiGroup: options.apiGroup ?? defaultApiGroup,
     audit: options.audit ?? true,
@@ -230,6 +242,23 @@ export function resolveOptions(options: FleetOptions): ResolvedOptions {
     elector: options.elector ?? options.backend.defaultElector ?? alwaysLeader,
     forwarding: options.forwarding,
   })
+}
+
+function checkListener(type: string, listener: unknown): void {
+  if (type !== '*') checkEventType('createFleet: on', type)
+  if (listener === undefined || typeof listener === 'function') return
+  throw new FleetError('invalid', `createFleet: on.${type} must be a function, but is ${shown(listener)}`)
+}
+
+/** With two clocks, a test that advances one of them would wait for ever for what the other does. */
+function checkClocks({ clock, backend }: FleetOptions): void {
+  if (backend.clock === undefined || backend.clock === (clock ?? systemClock)) return
+  const mend =
+    'give the backend and createFleet the same one: createFleet({ backend: memoryBackend({ clock }), clock })'
+  throw new FleetError(
+    'invalid',
+    `createFleet: clock is ${clock ? 'another clock than' : 'missing, but there is'} that of the backend; ${mend}`,
+  )
 }
 
 function checkForwarding(options: ForwardingOptions): void {

@@ -7,6 +7,7 @@ import type { AllocatedPort, AllocationBody, AllocationDetails, BuildMismatch } 
 import type { AuditedCallOptions, Caller } from './audit.js'
 import type { CallOptions } from './call-options.js'
 import { FleetError } from './errors.js'
+import type { EventOf, SessionEnd } from './events.js'
 
 /** The server of a session. All fields are plain data; `port` is not part of its JSON. */
 export interface Allocation extends Omit<AllocationBody, 'details'>, AllocationDetails {
@@ -52,7 +53,8 @@ export interface AllocateOptions extends AuditedCallOptions {
   /**
    * How long to wait, in ms, if no server is standing by. Default: 0, which rejects immediately. Maximum:
    * `limits.maxWaitMs`. A waiting caller counts as demand until 3 s after its timeout, so that the server started for it is
-   * still there when it retries.
+   * still there when it retries. If the session has just ended on another server, the call first waits until that is stored, for
+   * `waitMs` and at least 1 s, and rejects with `unavailable` after that.
    */
   readonly waitMs?: number
   /**
@@ -97,6 +99,29 @@ export interface GameSessionBody {
 }
 
 export interface GameSession extends GameSessionBody, Pick<Allocation, 'port'> {}
+
+/** A session that has ended: what its `SessionEnded` says, as JSON. */
+export interface EndedGameSession extends Omit<SessionEnd, 'startedAt'> {
+  readonly state: 'Ended'
+  readonly build: Ref
+  readonly server: Ref
+  /** A human-readable sentence. */
+  readonly message: string
+  /** RFC 3339. */
+  readonly startedAt?: string
+  /** When the host heard of the end. RFC 3339. */
+  readonly endedAt: string
+}
+
+export function endedSession(event: EventOf<'SessionEnded'>): EndedGameSession {
+  const { type: _, seq: __, at, startedAt, ...end } = event
+  return {
+    ...end,
+    state: 'Ended',
+    ...(startedAt !== undefined && { startedAt: new Date(startedAt).toISOString() }),
+    endedAt: new Date(at).toISOString(),
+  }
+}
 
 /** A session of a server, by default its first, and of its build, at wall time `now`. */
 export function sessionBody(
@@ -151,22 +176,48 @@ export interface SessionsWithRoom extends SessionTarget {
   readonly limit?: number
 }
 
+export interface JoinOptions extends AuditedCallOptions {
+  /** With `orAllocate`: how long to wait for a server, in ms. Default: 0. Maximum: `limits.maxWaitMs`. */
+  readonly waitMs?: number
+}
+
 export interface JoinRequest extends SessionTarget {
   /** Ids of the players. All of them get seats in the same session. */
   readonly players: readonly string[]
   /** How long the seats are held, in ms, at most an hour. Default: 60,000. */
   readonly holdMs?: number
+  /** Whether to allocate a server for a new session if no session has room. Default: false. */
+  readonly orAllocate?: boolean
+  /** The sessionID of the session that this call begins, if it begins one. Only with `orAllocate`. Default: a new GUID. */
+  readonly sessionID?: string
+  /** Passed to the game of the session that this call begins, if it begins one. Only with `orAllocate`. */
+  readonly sessionCookie?: string
+}
+
+export interface EndedOptions extends CallOptions {
+  /** How long to wait, in ms. Default: until the session ends. */
+  readonly waitMs?: number
 }
 
 /** The sessions that have a server now. A session that waits for a server is not one of them yet. */
 export interface Sessions {
-  /** Throws `not-found` if no server has this session. */
-  get(sessionID: string, options?: CallOptions): Promise<GameSession>
+  /**
+   * Returns the session, or how it has ended: for an hour after that, of the last `limits.eventLogSize` sessions, from the host that has
+   * heard of its end. Throws `not-found` if no server has this session, and none is known to have had it.
+   */
+  get(sessionID: string, options?: CallOptions): Promise<GameSession | EndedGameSession>
+  /**
+   * Resolves when the session has ended, at once if it is known to have. Rejects with `not-found` as `get` does, with `aborted` after
+   * `waitMs`, and with `not-leader` or `closed` if this host ceases to lead: call it again, on the host that leads then. It says `not-found`
+   * if the session had ended before.
+   */
+  ended(sessionID: string, options?: EndedOptions): Promise<EndedGameSession>
   /** Lists all sessions, or only those of one build. Throws `not-found` if that build does not exist. */
   list(options?: CallOptions & { readonly build?: RefLike }): Promise<readonly GameSession[]>
   /**
    * Returns the session that a player is in: one whose game reports the player as connected, or else one that holds a seat for the
-   * player, or else one whose `initialPlayers` include the player. If there are several, the one that was allocated last. Throws `not-found` if there is none.
+   * player, or else one whose `initialPlayers` include the player. If there are several, the one that was allocated last; of several games
+   * that report the player as connected, one whose `initialPlayers` include the player, or else the first that reported it. Throws `not-found` if there is none.
    */
   ofPlayer(player: string, options?: CallOptions): Promise<GameSession>
   /**
@@ -198,8 +249,11 @@ export interface Sessions {
    * Holds seats for all players in the fullest session that has room for them, as `withRoom` and `reserveSeats` together, but no other
    * caller can come between. A call that is repeated while its players are on their way returns the same session. Throws `no-room` if no
    * session has room, `draining` if all builds are draining, and otherwise as `withRoom` and `reserveSeats` do.
+   * With `orAllocate`, a session is begun where none has room. However many calls with the same `buildID` or `select` come at once, they
+   * begin only as many sessions as their players fill: a group that fits into one that is being begun waits for it. The game gets the
+   * players of the call that begins the session as its `initialPlayers`. Throws what `allocate` throws, too.
    */
-  join(request: JoinRequest, options?: AuditedCallOptions): Promise<GameSession>
+  join(request: JoinRequest, options?: JoinOptions): Promise<GameSession>
 }
 
 /** The session for which a game has taken its own server. */

@@ -2,6 +2,7 @@
 import { shown } from '../rules/validation/problem.js'
 import { systemClock } from './clock.js'
 import { type Logger, silentLogger } from './logger.js'
+import { isError } from '../rules/model/realms.js'
 
 export interface StderrLoggerOptions {
   readonly write: (line: string) => void
@@ -57,7 +58,7 @@ export function readableFields(fields: object): string {
 }
 
 function readable(value: unknown): string {
-  if (value instanceof Error) return escaped(JSON.stringify(messagesOf(value)))
+  if (isError(value)) return escaped(JSON.stringify(messagesOf(value)))
   if (typeof value === 'string' && /^[\w./:@%+-]+$/.test(value)) return value
   return escaped(JSON.stringify(plainField(value)) ?? String(value))
 }
@@ -67,7 +68,7 @@ function messagesOf(error: Error, causes = 0): string {
   const { cause } = error
   const text = `${error.message || error.name}${'code' in error ? ` (${String(error.code)})` : ''}`
   if (cause === undefined || causes >= maxCauses) return text
-  const because = cause instanceof Error ? messagesOf(cause, causes + 1) : (JSON.stringify(plainField(cause)) ?? '')
+  const because = isError(cause) ? messagesOf(cause, causes + 1) : (JSON.stringify(plainField(cause)) ?? '')
   return text.includes(because) ? text : `${text}: ${because}`
 }
 
@@ -85,7 +86,7 @@ const maxCauses = 10
 
 /** An error becomes its message, code and causes. A value that JSON cannot have becomes a short text. */
 export function plainField(value: unknown, causes = 0): unknown {
-  if (value instanceof Error) return plainError(value, causes)
+  if (isError(value)) return plainError(value, causes)
   if (typeof value !== 'bigint' && (typeof value !== 'object' || value === null)) return value
   try {
     JSON.stringify(value)

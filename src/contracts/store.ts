@@ -3,7 +3,8 @@
  * writer never overwrites a change that it has not seen. Implementations must pass `storeConformance` from
  * `gamekeeper/testing`.
  */
-import type { Build, Detail, Ref, Server } from '../rules/model/resources.js'
+import type { Build, BuildSpec, Detail, Ref, Server } from '../rules/model/resources.js'
+import type { BuildReadiness } from '../rules/model/status.js'
 import type { GameServerBuild } from '../rules/model/wire.js'
 import type { CallOptions } from './call-options.js'
 import type { FleetEvent } from './events.js'
@@ -64,12 +65,17 @@ export interface StoreListener {
  * Output for people who inspect the store with other tools. The calls are not awaited and must not throw, and the engine
  * never reads the output back.
  */
+/** Whether a build has the servers that it should have, and the spec for which this was found. */
+export interface DisplayedReadiness extends BuildReadiness {
+  readonly spec: BuildSpec
+}
+
 export interface StoreDisplay {
   /**
    * Displays the parts of a build's status that its record does not contain, such as counts. Each call replaces the previous
    * status.
    */
-  build(ref: Ref, status: GameServerBuild['status']): void
+  build(ref: Ref, status: GameServerBuild['status'], readiness: DisplayedReadiness): void
   /** Displays why a server is still Pending, until it no longer is. Undefined: no reason is known any more. */
   server?(ref: Ref, message: string | undefined): void
   event(event: FleetEvent): void

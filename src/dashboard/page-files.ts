@@ -1,8 +1,9 @@
 /** Reads the files of the page, which the build puts beside the code. */
 import { createHash } from 'node:crypto'
+import { existsSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { FleetError } from '../contracts/errors.js'
+import { FleetError, messageOf } from '../contracts/errors.js'
 import { packageRoot } from '../platform/package-root.js'
 
 export const pageFileNames = ['index.html', 'app.js', 'app.css', 'icon.svg', 'licences.txt'] as const
@@ -35,21 +36,35 @@ export function readPageFile(name: PageFileName): Promise<PageFiles> {
   return reading
 }
 
+/** Throws `internal` if the page is not beside the code. */
+export function throwIfMissing(): void {
+  folderOfPage()
+}
+
 async function read(name: PageFileName): Promise<PageFiles> {
-  const root = packageRoot()
-  // In the image of the bundled server, the files are beside the bundle.
-  const folders = [join(root, 'dist', 'page'), join(root, 'page')]
-  for (const folder of folders) {
-    const file = await readFileIn(folder, name)
-    if (file === undefined) continue
-    const encoded: Partial<Record<Encoding, PageFile>> = {}
-    for (const encoding of encodings) {
-      const made = await readFileIn(folder, `${name}${suffixes[encoding]}`)
-      if (made) encoded[encoding] = made
-    }
-    return { ...file, encoded }
+  const folder = folderOfPage()
+  const file = await readFileIn(folder, name)
+  if (!file) throw new FleetError('internal', `the dashboard's file ${name} is not in ${folder}`)
+  const encoded: Partial<Record<Encoding, PageFile>> = {}
+  for (const encoding of encodings) {
+    const made = await readFileIn(folder, `${name}${suffixes[encoding]}`)
+    if (made) encoded[encoding] = made
   }
-  throw new FleetError('internal', `the dashboard's file ${name} is not in ${folders.join(' or ')}`)
+  return { ...file, encoded }
+}
+
+/** In the image of the bundled server, the page is beside the bundle. */
+function folderOfPage(): string {
+  let root: string
+  try {
+    root = packageRoot()
+  } catch (error) {
+    throw new FleetError('internal', `the dashboard cannot be served: ${messageOf(error)}`, { cause: error })
+  }
+  const folders = [join(root, 'dist', 'page'), join(root, 'page')]
+  const folder = folders.find((one) => existsSync(join(one, 'index.html')))
+  if (folder === undefined) throw new FleetError('internal', `the dashboard's page is not in ${folders.join(' or ')}`)
+  return folder
 }
 
 async function readFileIn(folder: string, name: string): Promise<PageFile | undefined> {

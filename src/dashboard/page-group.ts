@@ -7,10 +7,11 @@ import { errorResponse, managementStatuses } from '../http/core/error-responses.
 import type { ApiRequest, Exchange, Handler } from '../http/core/exchange.js'
 import { operation, type RouteGroup } from '../http/core/handler-table.js'
 import { json } from '../http/core/http-response.js'
-import { type Encoding, encodings, type PageFileName, readPageFile } from './page-files.js'
+import { type Encoding, encodings, type PageFileName, readPageFile, throwIfMissing } from './page-files.js'
 
-/** For the option `dashboard` of `serve`. Throws nothing; requests get 500 if the page's files are missing. */
+/** For the option `dashboard` of `serve`. Throws `internal` if the page's files are missing, as in a bundle that contains this package. */
 export function dashboardPage(): DashboardPage {
+  throwIfMissing()
   return { group }
 }
 

@@ -1,14 +1,16 @@
 /** The dashboard with the HTTP APIs that its page calls, for a host app that mounts both under one path. */
-import { checkOptions } from '../contracts/option-checks.js'
+import { checkFleet, checkOptions } from '../contracts/option-checks.js'
 import { corsOf } from '../http/access/cors.js'
 import {
   type AllocatingFleet,
+  allocatingMembers,
   allocationGroup,
   allocationOptionTypes,
   type AllocationRoutesOptions,
   descriptionOf,
 } from '../http/api/allocation.js'
 import {
+  managedMembers,
   type ManagedFleet,
   managementGroup,
   type ManagementOptions,
@@ -29,6 +31,7 @@ const { compat: _management, ...managementTypes } = managementOptionTypes
  * `fleetRoutes`.
  */
 export function dashboardRoutes(fleet: AllocatingFleet & ManagedFleet, options: DashboardRoutesOptions = {}): Routes {
+  checkFleet('dashboardRoutes', fleet, [...allocatingMembers, ...managedMembers])
   checkOptions('dashboardRoutes', options, { ...allocationTypes, ...managementTypes })
   const closing = new AbortController()
   const groups = [
@@ -36,5 +39,10 @@ export function dashboardRoutes(fleet: AllocatingFleet & ManagedFleet, options: 
     managementGroup(fleet, options, closing.signal),
     dashboardPage().group(options),
   ]
-  return createRoutes(groups, { closing, cors: corsOf(options), ...descriptionOf(fleet, options) })
+  return createRoutes(groups, {
+    closing,
+    cors: corsOf(options),
+    prefix: options.prefix,
+    ...descriptionOf(fleet, options),
+  })
 }

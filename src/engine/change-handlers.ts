@@ -2,8 +2,9 @@
  * Reacts to changes in the inventory: emits events, sets back-offs and queues reconciles. Synchronous, in the tick of the
  * change.
  */
+import { FleetError } from '../contracts/errors.js'
 import { afterFailure, noBackoff } from '../rules/lifecycle/backoff.js'
-import { disappearedBeforeStandingBy, isIdle, needsBackoff } from '../rules/lifecycle/lifecycle.js'
+import { disappearedBeforeStandingBy, exitedUnused, isIdle, needsBackoff } from '../rules/lifecycle/lifecycle.js'
 import { sessionsOf } from '../rules/lifecycle/several-sessions.js'
 import { afterLoss, isLost, isLostAgain } from '../rules/lifecycle/losses.js'
 import type { Build, Ending, Server } from '../rules/model/resources.js'
@@ -68,7 +69,6 @@ export class ChangeHandlers {
     // A reserved server already counts as Active, so an allocation costs one reconcile instead of two.
     if (!(saved && from === 'reserved' && bucket === 'active') || isProtectionWrong) this.#ctx.enqueue(build)
     events.serverState(entry, before)
-    events.sessionEnded(entry, before)
     if (record.state === 'Terminating' && before.state !== 'Terminating') {
       this.#serverTerminating(entry)
       this.#deps.waitQueue.roomFreed(build)
@@ -129,26 +129,33 @@ export class ChangeHandlers {
       }
     }
     if (isLost(entry.record)) this.#serverLost(entry, ending)
+    // A game may end itself after some time without a session, so the first one is no problem.
+    if (exitedUnused(entry.record) && build.backoff.failures > 1) {
+      setDisappearing(entry, ending, 'servers keep ending while they are standing by')
+    }
     if (!wasBackingOff && build.backoff.until > clock.elapsed()) {
       this.#deps.waitQueue.reconsider(build.record.spec)
     }
-    if (disappearedBeforeStandingBy(entry.record)) this.#deps.startFailures.startReport(entry, ending.message)
+    if (disappearedBeforeStandingBy(entry.record))
+      this.#deps.startFailures.startReport(entry, new FleetError('unavailable', ending.message))
     this.#deps.events.serverTerminating(entry, ending)
   }
 
-  #serverLost({ build, record }: ServerEntry, { at, message }: Ending): void {
+  #serverLost(entry: ServerEntry, ending: Ending): void {
+    const { build, record } = entry
     const limits = backoffLimits(this.#ctx)
     const now = this.#ctx.clock.elapsed()
     if (isLostAgain(record, build.losses, limits.resetMs)) {
       build.backoff = afterFailure(build.backoff, now, limits)
-      // Omits the server's name, so that another server that is lost for the same reason causes no write.
-      build.lossMessage = `replaced servers disappear again soon after they are standing by: ${message}`.replaceAll(
-        record.name,
-        `${record.build}-…`,
-      )
+      setDisappearing(entry, ending, 'replaced servers disappear again soon after they are standing by')
     }
-    build.losses = afterLoss(build.losses, at, Math.max(0, build.backoff.until - now), limits.resetMs)
+    build.losses = afterLoss(build.losses, ending.at, Math.max(0, build.backoff.until - now), limits.resetMs)
   }
+}
+
+function setDisappearing({ build, record }: ServerEntry, { message, reason }: Ending, what: string): void {
+  // Omits the server's name, so that another server that ends for the same reason causes no write.
+  build.disappearing = { reason, message: `${what}: ${message}`.replaceAll(record.name, `${record.build}-…`) }
 }
 
 /** True if a change decides about the new servers of the build. */

@@ -13,6 +13,7 @@ import type { BackoffLimits } from '../rules/lifecycle/backoff.js'
 import type { Build, Ref } from '../rules/model/resources.js'
 import type { FairLimiter } from '../util/limiter.js'
 import type { ResponsiveClock } from './instances/responsive-clock.js'
+import type { EndedSessions } from './sessions/ended-sessions.js'
 import type { BuildEntry, ServerEntry } from './state/entries.js'
 import type { Inventory } from './state/inventory.js'
 
@@ -25,6 +26,7 @@ export interface EngineContext {
   readonly logger: Logger
   readonly emitter: FleetEmitter
   readonly inventory: Inventory
+  readonly endedSessions: EndedSessions
   /** `host:port` at which game servers reach the agent. */
   readonly agentAddress: string
   readonly createLimiter: FairLimiter<BuildEntry>

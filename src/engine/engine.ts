@@ -15,6 +15,7 @@ import type { MaintenanceAnnouncements } from './instances/maintenance-announcem
 import type { Reservations } from './instances/reservations.js'
 import { LostServer } from './persistence/server-writer.js'
 import type { Activity } from './reporting/activity.js'
+import { Joins } from './seats/joins.js'
 import type { Seats } from './seats/seats.js'
 import { SelfAllocation } from './self-allocation.js'
 import type { BuildEntry, ServerEntry } from './state/entries.js'
@@ -40,7 +41,8 @@ export class Engine {
   readonly activity: Pick<Activity, 'read'>
   readonly serverData: ServerDataUpdates
   readonly reservations: Pick<Reservations, 'release' | 'reserve'>
-  readonly seats: Pick<Seats, 'join' | 'release' | 'reserve' | 'withRoom'>
+  readonly seats: Pick<Seats, 'release' | 'reserve' | 'withRoom'>
+  readonly joins: Pick<Joins, 'join'>
   #stopForwarding = () => {}
 
   constructor(deps: EngineDependencies) {
@@ -62,6 +64,7 @@ export class Engine {
     this.serverData = this.#parts.serverData
     this.reservations = this.#parts.reservations
     this.seats = this.#parts.seats
+    this.joins = new Joins(this.#parts.ctx, this.#parts)
   }
 
   /** Resolves with this engine once it is running. If the store or the backend cannot be read, stops everything and rejects. */
@@ -91,9 +94,10 @@ export class Engine {
 
   /**
    * Stops the engine. Servers keep running, and waiting callers are rejected with `error`. `closing`: first writes what is
-   * not durable yet, and signals the servers that are terminating. `deposed`: does neither, because another host is the leader.
+   * not durable yet, and signals the servers that are terminating. `relieved`: signals none, because another host takes over and gives
+   * them the rest of their grace period. `deposed`: does neither, because another host is the leader.
    */
-  async stop(error: FleetError, why: 'closing' | 'deposed'): Promise<void> {
+  async stop(error: FleetError, why: 'closing' | 'relieved' | 'deposed'): Promise<void> {
     if (this.#state.stopped) return
     this.#state.stopped = true
     this.#state.stopError = error
@@ -111,10 +115,8 @@ export class Engine {
     drainer.stop()
     seats.stop()
     reservations.stop()
-    if (why === 'closing') {
-      await this.#flush()
-      terminator.signalAll()
-    }
+    if (why !== 'deposed') await this.#flush()
+    if (why === 'closing') terminator.signalAll()
     this.#deps.guard.close(error)
   }
 
@@ -160,14 +162,14 @@ export class Engine {
 
   /** Terminates a server at an operator's request. Resolves when the decision is durable. */
   async deleteServer(entry: ServerEntry): Promise<void> {
-    await this.#end(entry, 'Deleted', 'deleted by an operator')
+    await this.#end(entry, 'Deleted', 'deleted')
   }
 
   /**
    * Terminates the server of a session. A game that takes several is asked to end the session instead, so that the others go on. Resolves
    * when the decision is durable.
    */
-  async endSession(entry: ServerEntry, sessionID: string, by = 'an operator'): Promise<void> {
+  async endSession(entry: ServerEntry, sessionID: string, by: string): Promise<void> {
     const { ctx, writer } = this.#parts
     if (asksGame(entry, sessionID)) {
       const session = sessionByKey(entry.record, sessionKey(sessionID))
@@ -229,7 +231,10 @@ export class Engine {
     this.#stopForwarding()
   }
 
-  /** Writes what is not durable yet. If that fails, logs the error and continues to close. */
+  /**
+   * Writes what is not durable yet, and removes what is being removed, so that the next host reports no end again. If that fails, logs the
+   * error and continues to close.
+   */
   async #flush(): Promise<void> {
     const { ctx, details, writer } = this.#parts
     const servers = [...this.inventory.servers.values()]
@@ -239,7 +244,8 @@ export class Engine {
         ctx.logger.warn({ server: entry.record.name, err: error }, 'server record not saved before close')
       }),
     )
-    await Promise.all([...saves, details.close()])
+    await Promise.all([...saves, ...servers.map(async (entry) => entry.removal?.catch(() => undefined))])
+    await details.close()
     await Promise.all([...this.inventory.servers.values()].map(async (entry) => entry.saving?.catch(() => undefined)))
   }
 }

@@ -2,7 +2,7 @@
  * Constructs the parts of an engine and connects them. If two parts need each other, one gets a function that looks up the
  * other when called. Such cycles exist only here and not between modules.
  */
-import type { FleetError } from '../contracts/errors.js'
+import { FleetError } from '../contracts/errors.js'
 import type { FleetEmitter } from '../contracts/events.js'
 import type { ResolvedOptions } from '../contracts/options.js'
 import type { Heartbeat, HeartbeatAnswer } from '../rules/game/heartbeat.js'
@@ -50,6 +50,7 @@ import { StartFailures } from './reporting/start-failures.js'
 import { StatusPublisher } from './reporting/status-publisher.js'
 import { Seats } from './seats/seats.js'
 import { ServerAdoption } from './server-adoption.js'
+import type { EndedSessions } from './sessions/ended-sessions.js'
 import type { BuildEntry, ServerEntry } from './state/entries.js'
 import { Inventory } from './state/inventory.js'
 import { serversForCallers } from './state/queries.js'
@@ -59,6 +60,8 @@ export interface EngineDependencies {
   readonly guard: LeadershipGuard
   readonly options: ResolvedOptions
   readonly emitter: FleetEmitter
+  /** Outlives the engine, because a host that leads again still knows them. */
+  readonly endedSessions: EndedSessions
   readonly agentAddress: string
   readonly observers: Observers
 }
@@ -113,7 +116,10 @@ export function wireEngine(engineDeps: EngineDependencies, state: EngineState) {
     playersSeated: (entry) => seats.playersChanged(entry),
     arrived: (entry) => heldHeartbeats.supersede(entry),
     sessionConfirmed: (entry) => confirmations.confirm(entry),
-    sessionEnded: (entry) => ctx.requeue(entry),
+    sessionsEnded(entry, sessions) {
+      events.sessionsEnded(entry, sessions)
+      ctx.requeue(entry)
+    },
   })
   const heldHeartbeats = new HeldHeartbeats(ctx, (entry) => heartbeats.answer(entry, 'StandingBy'))
   const watcher = new InstanceWatcher(ctx, {
@@ -121,7 +127,7 @@ export function wireEngine(engineDeps: EngineDependencies, state: EngineState) {
     running: (entry) => heartbeats.expect(entry),
     heartbeat,
     holdHeartbeat: (hostId, hold) => heldHeartbeats.hold(hostId, hold),
-    startBlocked: (entry, reason) => startFailures.startReport(entry, reason),
+    startBlocked: (entry, reason) => startFailures.startReport(entry, new FleetError('unavailable', reason)),
     ...{ maintenance, adopt: (found) => adoption.adopt(found), recover: (...lost) => adoption.recover(...lost) },
   })
   const ticker = new Ticker(ctx, {
@@ -130,7 +136,19 @@ export function wireEngine(engineDeps: EngineDependencies, state: EngineState) {
   })
 
   const { failoverGrace, preparation, status, terminator, workQueue } = reconcileParts(ctx, observers, {
-    ...{ writer, builds, details, conditions, lateStarts, startFailures, watcher, drainer, isDraining, heldHeartbeats },
+    ...{
+      writer,
+      builds,
+      details,
+      conditions,
+      events,
+      lateStarts,
+      startFailures,
+      watcher,
+      drainer,
+      isDraining,
+      heldHeartbeats,
+    },
     ...callerCounts(waitQueue, retryGrace),
   })
 
@@ -193,7 +211,7 @@ function callerCounts(
 }
 
 function engineContext(
-  { guard, options, emitter, agentAddress }: EngineDependencies,
+  { guard, options, emitter, endedSessions, agentAddress }: EngineDependencies,
   state: EngineState,
   inventory: Inventory,
   enqueue: (build: BuildEntry) => void,
@@ -208,6 +226,7 @@ function engineContext(
     logger,
     emitter,
     inventory,
+    endedSessions,
     agentAddress,
     createLimiter: fairLimiter(limits.maxConcurrentCreates),
     destroyLimiter: fairLimiter(limits.maxConcurrentDestroys),
@@ -247,6 +266,7 @@ interface ReconcilePartDependencies {
   readonly builds: BuildWriter
   readonly details: DetailWriter
   readonly conditions: Conditions
+  readonly events: EventReporter
   readonly lateStarts: LateStarts
   readonly startFailures: StartFailures
   readonly watcher: InstanceWatcher
@@ -274,9 +294,9 @@ function reconcileParts(ctx: EngineContext, observers: Observers, deps: Reconcil
   const starter = new ServerStarter(ctx, {
     ...{ conditions, lateStarts: deps.lateStarts, startFailures, watcher, preparation, validateSpec },
   })
-  const terminator = new ServerTerminator(ctx, { buildWriter: deps.builds, details: deps.details })
+  const terminator = new ServerTerminator(ctx, { buildWriter: deps.builds, details: deps.details, events: deps.events })
   const actions = new ServerActions(ctx, {
-    ...{ writer, starter, terminator },
+    ...{ writer, starter, terminator, startFailures },
     saved: (entry) => deps.heldHeartbeats.answerChanged(entry),
   })
   const serverRemoved = () => deps.drainer.checkProgress()

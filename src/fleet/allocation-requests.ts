@@ -1,7 +1,6 @@
 /** Carries out the allocations that are requested through the store, while this host leads. */
-import type { AllocateRequested } from '../contracts/sessions.js'
+import type { AllocateOptions, AllocateRequested, Allocation } from '../contracts/sessions.js'
 import { FleetError } from '../contracts/errors.js'
-import type { Fleet } from '../contracts/fleet.js'
 import type { FleetLimits } from '../contracts/options.js'
 import type { Store } from '../contracts/store.js'
 import type { Inventory } from '../engine/state/inventory.js'
@@ -10,11 +9,13 @@ import { sizeLimits } from '../rules/model/sizes.js'
 import { shown } from '../rules/validation/problem.js'
 import { readAllocationRequest } from '../rules/validation/requests.js'
 import type { LeaderTerm } from './leadership/leader-term.js'
+import { refusedRequest } from './refused-request.js'
 
 export interface AllocationRequestsDependencies {
   readonly store: Pick<Store, 'serveAllocations'>
   readonly term: LeaderTerm
-  readonly allocate: Fleet['allocate']
+  /** As `Fleet.allocate`, which checks the request. */
+  allocate(request: AllocationRequest, options?: AllocateOptions): Promise<Allocation>
   readonly limits: Pick<FleetLimits, 'maxWaitMs'>
 }
 
@@ -56,7 +57,7 @@ export function followAllocationRequests({
  */
 function withinNamespace(inventory: Inventory, namespace: string, request: unknown): AllocationRequest {
   const checked = readAllocationRequest(request)
-  if (!checked.ok) throw new FleetError('invalid', `${checked.problem.field} ${checked.problem.message}`)
+  if (!checked.ok) throw refusedRequest(checked.problem)
   const { buildID, select, server, sessionID } = checked.value
   const holder = inventory.serverBySession(sessionID)
   if (holder && holder.ref.namespace !== namespace) throw foreignSession(sessionID)

@@ -1,13 +1,14 @@
 /** Implements `allocateMany`: validates the batch, audits and measures each of its allocations. */
 import { FleetError, messageOf, throwIfAborted } from '../contracts/errors.js'
 import type { AllocateManyOptions } from '../contracts/fleet.js'
-import { checkNames } from '../contracts/option-checks.js'
+import { checkNames, checkWait } from '../contracts/option-checks.js'
 import type { Allocation, BatchResult } from '../contracts/sessions.js'
 import type { AllocationRequest } from '../rules/model/resources.js'
 import { readBatch } from '../rules/validation/batch.js'
 import { shown } from '../rules/validation/problem.js'
 import type { Audit, AuditedSubject } from './audit.js'
 import type { LeaderTerm } from './leadership/leader-term.js'
+import { refusedRequest } from './refused-request.js'
 
 export interface BatchCallDependencies {
   readonly term: LeaderTerm
@@ -27,11 +28,9 @@ export async function allocateMany(
   if (typeof atomic !== 'boolean') {
     throw new FleetError('invalid', `atomic must be true or false, but is ${shown(atomic)}`)
   }
-  if (!(waitMs >= 0 && waitMs <= maxWaitMs)) {
-    throw new FleetError('invalid', `waitMs must be from 0 to ${maxWaitMs}, but is ${shown(waitMs)}`)
-  }
+  checkWait(waitMs, maxWaitMs)
   const checked = readBatch(requests)
-  if (!checked.ok) throw new FleetError('invalid', `${checked.problem.field} ${checked.problem.message}`)
+  if (!checked.ok) throw refusedRequest(checked.problem)
   const outcomes = term.engine().batches.allocate(checked.value, { atomic, waitMs, signal })
   // Each allocation is one call to the audit and to the observers, as if it had been made alone.
   const settled = checked.value.map((request, i) => {

@@ -1,11 +1,15 @@
 /** Creates a fleet: opens the store, starts the agent, and runs an engine while this host leads. */
 import { isIPv6 } from 'node:net'
-import { type Agent, type HeartbeatTarget, startAgent } from '../agent/index.js'
-import type { AgentEndpoint } from '../contracts/backend.js'
+import { type Agent, startAgent } from '../agent/index.js'
+import type { AgentEndpoint, Backend } from '../contracts/backend.js'
+import type { EventListener, EventListeners, FleetEmitter } from '../contracts/events.js'
 import type { Fleet } from '../contracts/fleet.js'
+import type { Logger } from '../contracts/logger.js'
 import { type FleetOptions, resolveOptions } from '../contracts/options.js'
 import { openDefaultStore } from '../stores/default-store.js'
+import { agentTarget } from './agent-target.js'
 import { followAllocationRequests } from './allocation-requests.js'
+import { Audit } from './audit.js'
 import { facade } from './facade.js'
 import { heartbeatForwarder } from './forwarding/heartbeats.js'
 import { type OpenLink, openLink } from './forwarding/link.js'
@@ -32,18 +36,14 @@ export async function createFleet(options: FleetOptions): Promise<Fleet> {
     const resignOnce = once(() => resign())
     cleanUp.unshift(closeBackend, resignOnce)
     const closing = new AbortController()
-    const target: HeartbeatTarget = {
-      heartbeat: (id, beat) => term.heartbeat(id, beat),
-      knowsServer: (id) => term.knowsServer(id),
-      holdHeartbeat: (id, hold) => term.holdHeartbeat(id, hold),
-      ...(resolved.forwarding && {
-        forwardHeartbeat: heartbeatForwarder({
-          link: () => opened.link,
-          closing: closing.signal,
-          heartbeatIntervalMs: resolved.limits.heartbeatIntervalMs,
-        }),
-      }),
-    }
+    const { heartbeatIntervalMs } = resolved.limits
+    const knownLink = () => opened.link
+    const target = agentTarget({
+      term: () => term,
+      audit: () => audit,
+      forwardHeartbeat:
+        resolved.forwarding && heartbeatForwarder({ link: knownLink, closing: closing.signal, heartbeatIntervalMs }),
+    })
     const loss = await handleStoreLoss(store, backend, options.acceptStoreLoss ?? false)
     /** Empty until there is a link: the agent listens before. */
     const opened: { link?: OpenLink } = {}
@@ -67,8 +67,16 @@ export async function createFleet(options: FleetOptions): Promise<Fleet> {
       'external' in agentOptions
         ? agentOptions.external
         : agent && addressOf(agent, agentOptions.address ?? endpoint?.advertisedHost)
-    const term = new LeaderTerm({ resolved, backend, store, agentAddress: agentAddress ?? '' })
+    const term = new LeaderTerm({
+      resolved,
+      backend,
+      store,
+      agentAddress: agentAddress ?? '',
+      hasPeer: () => opened.link?.hasPeer() ?? false,
+    })
+    const audit = new Audit({ isEnabled: resolved.audit, clock: resolved.clock, emitter: term.emitter })
     resign = () => term.resign()
+    listen(term.emitter, options.on ?? {})
     const stop = once(() => term.stop())
     cleanUp.unshift(stop)
     const { forwarding, elector } = resolved
@@ -85,8 +93,11 @@ export async function createFleet(options: FleetOptions): Promise<Fleet> {
     const handOver = () => runAll([stop, closeBackend, resignOnce])
     if (loss) term.emitter.emit(storeDamaged(loss, resolved.clock.now()))
     await term.begun
-    const { forwardHeartbeat } = target
-    const fleet = facade({ term, backend, store, resolved, agentAddress, link, forwardHeartbeat, handOver, cleanUp })
+    if (agent && 'port' in agentOptions && agentOptions.port === 0) warnOfNewPort(term, backend, resolved.logger)
+    const fleet = facade({
+      ...{ term, backend, store, resolved, agentAddress, link, audit, target, handOver },
+      cleanUp,
+    })
     cleanUp.unshift(followAllocationRequests({ store, term, allocate: fleet.allocate, limits: resolved.limits }))
     const { development } = backend.capabilities
     // Last, because the games of such a fleet end while the backend closes.
@@ -99,11 +110,29 @@ export async function createFleet(options: FleetOptions): Promise<Fleet> {
   }
 }
 
+/** In the tick in which the term begins, so that they hear everything. */
+function listen(emitter: FleetEmitter, listeners: EventListeners): void {
+  // Each gets its own type of event only, which the compiler cannot know of an entry.
+  const all = Object.entries(listeners as Readonly<Record<string, EventListener<'*'> | undefined>>)
+  for (const [type, listener] of all) if (listener) emitter.on(type as '*', listener)
+}
+
 /** If a step fails, the next ones still run: a host that cannot close its backend gives up the lead all the same. Throws the first error. */
 async function runAll(steps: readonly (() => Promise<void>)[]): Promise<void> {
   const errors: unknown[] = []
   for (const step of steps) await step().catch((error: unknown) => void errors.push(error))
   if (errors.length > 0) throw errors[0]
+}
+
+/** The games that an earlier host started call the port that it had. */
+function warnOfNewPort(term: LeaderTerm, { capabilities }: Backend, logger: Logger): void {
+  if (capabilities.development || !term.leads()) return
+  const servers = Array.from(term.engine().inventory.servers.values()).filter(({ inherited }) => inherited)
+  if (servers.length === 0) return
+  logger.warn(
+    { servers: servers.length },
+    'createFleet: agent.port is 0, a new port at each start, which the games of an earlier host do not know; give it a port',
+  )
 }
 
 /** Later calls get the result of the first. */

@@ -1,30 +1,30 @@
 /** Implements the `Fleet` that a host app uses. Calls go to the engine of the current leadership term. */
-import type { ForwardHeartbeat } from '../agent/index.js'
+import type { AgentTarget } from '../agent/index.js'
 import type { Backend } from '../contracts/backend.js'
 import type { CallOptions } from '../contracts/call-options.js'
 import { FleetError, throwIfAborted } from '../contracts/errors.js'
 import type { FleetEmitter } from '../contracts/events.js'
-import { checkNames } from '../contracts/option-checks.js'
+import { checkNames, checkWait } from '../contracts/option-checks.js'
 import type { AllocateOptions, Fleet, FleetStats, ServerFilter, ServerHistory } from '../contracts/fleet.js'
 import { type LeaderLink, leadsPath } from '../contracts/elector.js'
 import type { FleetActivity } from '../contracts/observer.js'
 import type { ResolvedOptions } from '../contracts/options.js'
-import type { Allocation, OwnAllocation } from '../contracts/sessions.js'
+import type { Allocation } from '../contracts/sessions.js'
 import type { Store, StoreCheck } from '../contracts/store.js'
 import { buildStats } from '../engine/reporting/stats.js'
 import { lookUp } from '../engine/state/inventory.js'
 import { type AllocationRequest, keyOf, type RefLike } from '../rules/model/resources.js'
-import { noData, type ServerData } from '../rules/model/server-data.js'
 import { confirmTimeoutMs } from '../rules/planning/allocation.js'
 import { isObject, shown } from '../rules/validation/problem.js'
-import { readAllocationRequest, readOwnAllocation } from '../rules/validation/requests.js'
-import { Audit, type AuditedSubject } from './audit.js'
+import { readAllocationRequest } from '../rules/validation/requests.js'
+import type { Audit, AuditedSubject } from './audit.js'
 import { allocateMany } from './batch-call.js'
 import { HealthCheck } from './health.js'
 import { withInternals } from './internals.js'
 import type { LeaderTerm } from './leadership/leader-term.js'
 import { buildCalls, checkDrainOptions, detailCalls, serverCalls } from './resource-calls.js'
 import { sessionCalls } from './session-calls.js'
+import { refusedRequest } from './refused-request.js'
 import { ResourceView, toRef } from './resource-view.js'
 
 export interface FacadeDependencies {
@@ -34,8 +34,9 @@ export interface FacadeDependencies {
   readonly resolved: ResolvedOptions
   readonly agentAddress: string | undefined
   readonly link: LeaderLink | undefined
-  /** Passes heartbeats on while another host leads. */
-  readonly forwardHeartbeat: ForwardHeartbeat | undefined
+  readonly audit: Audit
+  /** For the agents of host apps: `agentListener(fleet)`. */
+  readonly target: AgentTarget
   /** Gives up the lead for good. */
   readonly handOver: () => Promise<void>
   /** The steps of `close`, in order. If one fails, the remaining steps still run. */
@@ -43,18 +44,22 @@ export interface FacadeDependencies {
 }
 
 export function facade(deps: FacadeDependencies): Fleet {
-  const { term, backend, store, resolved, agentAddress, link, forwardHeartbeat, handOver, cleanUp } = deps
+  const { term, backend, store, resolved, agentAddress, link, audit, target, handOver, cleanUp } = deps
   const { apiGroup, limits } = resolved
   const { emitter, observers } = term
+  const { forwardHeartbeat, ...answers } = target
   const view = new ResourceView(term, apiGroup)
   const health = new HealthCheck({
     ...{ store, backend, clock: resolved.clock, logger: resolved.logger },
     notReadyReason: () => term.notReadyReason(),
     cannotLeadReason: () => term.cannotLeadReason(),
     leads: () => term.leads(),
-    askLeader: link && ((signal) => askLeader(term, link, signal)),
+    follower: link && {
+      isClosed: () => term.isClosed,
+      askLeader: (signal) => askLeader(link, signal),
+      obstacle: () => term.obstacle,
+    },
   })
-  const audit = new Audit({ isEnabled: resolved.audit, clock: resolved.clock, emitter })
   const timedAllocate = (request: AllocationRequest, options: AllocateOptions) => {
     if (observers.isEmpty) return allocate(term, limits.maxWaitMs, request, options)
     return observers.timedCall(
@@ -71,15 +76,23 @@ export function facade(deps: FacadeDependencies): Fleet {
       maxWaitMs: limits.maxWaitMs,
       maxWaiting: limits.maxWaiting,
       cannotLeadReason: () => term.cannotLeadReason(),
-      ...{ link, handOver },
+      ...{ observers, link, handOver },
     }),
-    // For the listeners of host apps: `agentListener(fleet)`.
+    ...answers,
     ...(forwardHeartbeat && { forwardHeartbeat }),
+    allocateOwnServer: (sessionHostId, request = {}) => target.allocateOwnServer(sessionHostId, request),
     agentAddress,
     builds: buildCalls(term, view, audit),
     servers: serverCalls(term, view, backend, audit),
     details: detailCalls(view),
-    sessions: sessionCalls({ term, view, audit, clock: resolved.clock }),
+    sessions: sessionCalls({
+      term,
+      view,
+      audit,
+      clock: resolved.clock,
+      logger: resolved.logger,
+      maxWaitMs: limits.maxWaitMs,
+    }),
 
     allocate(request, options = {}) {
       if (options.caller === undefined) return timedAllocate(request, options)
@@ -91,11 +104,6 @@ export function facade(deps: FacadeDependencies): Fleet {
       const subjectOf = (request: AllocationRequest, allocation?: Allocation) => allocated(term, request, allocation)
       return allocateMany({ term, maxWaitMs: limits.maxWaitMs, audit, subjectOf }, requests, options)
     },
-    heartbeat: (sessionHostId, heartbeat) => term.heartbeat(sessionHostId, heartbeat),
-    knowsServer: (sessionHostId) => term.knowsServer(sessionHostId),
-    holdHeartbeat: (sessionHostId, hold) => term.holdHeartbeat(sessionHostId, hold),
-    updateOwnData: (sessionHostId, change) => updateOwnData(term, sessionHostId, change),
-    allocateOwnServer: (sessionHostId, request = {}) => allocateOwnServer(term, audit, sessionHostId, request),
     on: (type, listener) => emitter.on(type, listener),
     events(options = {}) {
       checkNames('events', options, ['from', 'signal'])
@@ -103,7 +111,7 @@ export function facade(deps: FacadeDependencies): Fleet {
     },
     observe: (observer) => observers.add(observer),
     store: Object.freeze({ backup: (directory: string) => backUp(store, directory), check: async () => check(store) }),
-    stats: () => statsOf(term),
+    stats: () => statsOf(term, limits.maxServersPerBuild),
     activity: async (options = {}) => activityOf(term, view, options),
     health: () => health.run(),
     explain: async (like, options = {}) => explain(term, view, like, options),
@@ -139,14 +147,12 @@ function allocate(
     }
     const { waitMs = 0, confirm = false, signal } = options
     throwIfAborted(signal)
-    if (!(waitMs >= 0 && waitMs <= maxWaitMs)) {
-      throw new FleetError('invalid', `waitMs must be from 0 to ${maxWaitMs}, but is ${shown(waitMs)}`)
-    }
+    checkWait(waitMs, maxWaitMs)
     if (typeof confirm !== 'boolean') {
       throw new FleetError('invalid', `confirm must be true or false, but is ${shown(confirm)}`)
     }
     const checked = readAllocationRequest(request)
-    if (!checked.ok) throw new FleetError('invalid', `${checked.problem.field} ${checked.problem.message}`)
+    if (!checked.ok) throw refusedRequest(checked.problem)
     const confirmMs = confirm ? confirmTimeoutMs(options.waitMs, maxWaitMs) : undefined
     return term.engine().allocator.allocate(checked.value, { waitMs, confirmMs, signal })
   } catch (error) {
@@ -163,42 +169,8 @@ function allocated(term: LeaderTerm, request: unknown, allocation?: Allocation):
   return allocation && { sessionID }
 }
 
-async function allocateOwnServer(
-  term: LeaderTerm,
-  audit: Audit,
-  sessionHostId: string,
-  request: unknown,
-): Promise<OwnAllocation> {
-  const checked = readOwnAllocation(request)
-  if (!checked.ok) throw new FleetError('invalid', `${checked.problem.field} ${checked.problem.message}`)
-  const { inventory, selfAllocation } = term.engine()
-  const entry = inventory.serverByHostId(sessionHostId)
-  if (!entry) throw noServerError()
-  const { build, ref: server } = entry
-  const caller = { kind: 'game', name: server.name } as const
-  const subjectOf = (sessionID = checked.value.sessionID) => ({
-    ...{ build: build.ref, server },
-    ...(sessionID !== undefined && { sessionID }),
-  })
-  const allocate = () => selfAllocation.allocate(entry, checked.value)
-  return { sessionID: await audit.call('allocate', { caller }, subjectOf, allocate) }
-}
-
-function noServerError(): FleetError {
-  return new FleetError('not-found', 'no server of this fleet has this id')
-}
-
-async function updateOwnData(term: LeaderTerm, sessionHostId: string, change: unknown): Promise<ServerData> {
-  const { inventory, serverData } = term.engine()
-  const entry = inventory.serverByHostId(sessionHostId)
-  if (!entry) throw noServerError()
-  await serverData.update(entry, change)
-  return entry.record.data ?? noData
-}
-
-/** Rejects if the leader cannot be reached, or if this host is closing and should get no more calls. */
-async function askLeader(term: LeaderTerm, link: LeaderLink, signal: AbortSignal): Promise<void> {
-  if (term.isClosed) throw new FleetError('closed', 'the fleet is closed on this host')
+/** Rejects if the leader cannot be reached. */
+async function askLeader(link: LeaderLink, signal: AbortSignal): Promise<void> {
   const address = link.leader()
   if (address === undefined) throw new FleetError('not-leader', 'no host leads the fleet now')
   const sent = await link.send(address, { method: 'GET', path: leadsPath, headers: {}, body: undefined }, signal)
@@ -220,11 +192,13 @@ async function check(store: Store): Promise<StoreCheck> {
   return store.check()
 }
 
-function statsOf(term: LeaderTerm): FleetStats {
+function statsOf(term: LeaderTerm, maxServersPerBuild: number): FleetStats {
   const { heartbeats } = term
   if (!term.leads()) return { leads: false, heartbeats, builds: [] }
   const engine = term.engine()
-  return { leads: true, heartbeats, builds: buildStats(engine.inventory, (build) => engine.waiting(build)) }
+  const waiting = engine.waiting.bind(engine)
+  const builds = buildStats({ inventory: engine.inventory, waiting, maxServersPerBuild })
+  return { leads: true, heartbeats, builds }
 }
 
 function activityOf(term: LeaderTerm, view: ResourceView, options: CallOptions & ServerFilter): FleetActivity {

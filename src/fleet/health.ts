@@ -19,10 +19,20 @@ export interface HealthDependencies {
   /** Why this host cannot allocate now, or undefined if it can. */
   readonly notReadyReason: () => string | undefined
   readonly leads: () => boolean
-  /** Resolves if the leader carries out calls that this host forwards. Absent if it forwards none. */
-  readonly askLeader?: ((signal: AbortSignal) => Promise<unknown>) | undefined
+  /** Absent if this host forwards no calls. */
+  readonly follower?: Follower | undefined
   /** Why this host has not been able to lead for a minute, or undefined if it can. */
   readonly cannotLeadReason: () => string | undefined
+}
+
+/** What a host that does not lead can do for its callers. */
+export interface Follower {
+  /** True once this host closes and should get no more calls. */
+  readonly isClosed: () => boolean
+  /** Resolves if the leader carries out calls that this host forwards. */
+  readonly askLeader: (signal: AbortSignal) => Promise<unknown>
+  /** Why this host can neither lead nor find out who does, or undefined if it can. */
+  readonly obstacle: () => string | undefined
 }
 
 export class HealthCheck {
@@ -30,9 +40,11 @@ export class HealthCheck {
   readonly #store: CachedProbe
   readonly #backend: CachedProbe
   readonly #leader: CachedProbe | undefined
+  /** Whether this host has once been able to lead. */
+  #hasBeenAble = false
 
   constructor(deps: HealthDependencies) {
-    const { store, backend } = deps
+    const { store, backend, follower } = deps
     this.#deps = deps
     this.#store = new CachedProbe(deps, 'the store', (signal) =>
       store.probe ? store.probe({ signal }) : store.builds.get({ namespace: 'default', name: 'x' }, { signal }),
@@ -40,18 +52,27 @@ export class HealthCheck {
     this.#backend = new CachedProbe(deps, `the ${backend.name} backend`, (signal) =>
       backend.probe ? backend.probe({ signal }) : backend.list({ signal }),
     )
-    this.#leader = deps.askLeader && new CachedProbe(deps, 'the host that leads', deps.askLeader)
+    this.#leader = follower && new CachedProbe(deps, 'the host that leads', follower.askLeader)
   }
 
   async run(): Promise<FleetHealth> {
-    const [storeProblem, backendProblem] = await Promise.all([this.#store.run(), this.#backend.run()])
-    const { backend } = this.#deps
-    const problems = [await this.#notReadyReason(), storeProblem, backendProblem].filter(
-      (problem) => problem !== undefined,
-    )
+    const { backend, leads, notReadyReason } = this.#deps
+    const asksLeader = !leads()
+    const [storeProblem, backendProblem, leaderProblem] = await Promise.all([
+      this.#store.run(),
+      this.#backend.run(),
+      asksLeader ? this.#leader?.run() : undefined,
+    ])
+    const own = [storeProblem, backendProblem].filter((problem) => problem !== undefined)
+    const reason = notReadyReason()
+    const follows = asksLeader && !leads() && reason !== undefined
+    const problems =
+      (follows ? this.#problemsOfFollower(leaderProblem, own) : undefined) ??
+      (reason === undefined ? own : [reason, ...own])
+    if (!follows && problems.length === 0) this.#hasBeenAble = true
     return {
       ready: problems.length === 0,
-      leads: this.#deps.leads(),
+      leads: leads(),
       canLead: this.#deps.cannotLeadReason() === undefined,
       store: storeProblem === undefined,
       backend: backendProblem === undefined,
@@ -60,11 +81,18 @@ export class HealthCheck {
     }
   }
 
-  /** A host that does not lead is ready if it reaches the one that does. */
-  async #notReadyReason(): Promise<string | undefined> {
-    const { leads, notReadyReason } = this.#deps
-    const reason = notReadyReason()
-    return reason === undefined || leads() || !this.#leader ? reason : this.#leader.run()
+  /**
+   * A host that does not lead is ready if it reaches the one that does, or could lead itself: it then holds calls until a host leads. One that
+   * has never been able to lead is not, so that a rollout which would leave no leader does not go on. Undefined if this host does not forward.
+   */
+  #problemsOfFollower(leaderProblem: string | undefined, own: readonly string[]): readonly string[] | undefined {
+    const { follower } = this.#deps
+    if (!follower || follower.isClosed()) return undefined
+    const obstacle = follower.obstacle()
+    const unable = obstacle === undefined ? own : [`this host cannot lead the fleet now: ${obstacle}`, ...own]
+    if (unable.length === 0) this.#hasBeenAble = true
+    if (!this.#hasBeenAble) return unable
+    return leaderProblem === undefined || unable.length === 0 ? [] : [leaderProblem, ...unable]
   }
 }
 

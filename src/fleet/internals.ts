@@ -4,6 +4,7 @@
  */
 import type { FleetEmitter, LoggedEvents } from '../contracts/events.js'
 import type { LeaderLink } from '../contracts/elector.js'
+import type { ObserverReports } from '../contracts/observer.js'
 
 export interface FleetInternals {
   /** Lets a component outside the fleet, such as a webhook, emit an event through the fleet. */
@@ -19,6 +20,8 @@ export interface FleetInternals {
   readonly link?: LeaderLink | undefined
   /** Gives up the lead for good, but keeps the link, so that calls can still be forwarded. Does not close the fleet. */
   readonly handOver?: () => Promise<void>
+  /** Absent if requests are not measured. */
+  readonly observers?: ObserverReports
   /** Handles an HTTP request with these headers in its trace. Absent if the fleet is not traced. */
   readonly inRequest?: <T>(header: (name: string) => string | undefined, handle: () => T) => T
 }

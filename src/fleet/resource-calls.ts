@@ -2,6 +2,7 @@
  * The facade's calls for builds, servers and details. Each call checks its input, calls the engine, and returns resources.
  */
 import type { Backend, LogsOptions } from '../contracts/backend.js'
+import { accepted } from '../contracts/invalid-input.js'
 import { FleetError, throwIfAborted } from '../contracts/errors.js'
 import type { Builds, Details, MaintenanceTarget, ReserveOptions, Servers } from '../contracts/fleet.js'
 import {
@@ -23,6 +24,7 @@ import { keyOf } from '../rules/model/resources.js'
 import { gameServerBuildDetail } from '../rules/model/wire.js'
 import { shown } from '../rules/validation/problem.js'
 import { readReservation } from '../rules/validation/reservation.js'
+import { readStdin } from '../rules/validation/stdin.js'
 import type { Audit, AuditedSubject } from './audit.js'
 import type { LeaderTerm } from './leadership/leader-term.js'
 import { readPage } from './list-pages.js'
@@ -168,6 +170,19 @@ export function serverCalls(term: LeaderTerm, view: ResourceView, backend: Backe
       }
       return masked(backend.logs(toRef(ref), options), view.secretMask(toRef(ref)))
     },
+    async writeStdin(ref, line, options = {}) {
+      checkNames('servers.writeStdin', options, changeOptions)
+      throwIfAborted(options.signal)
+      const request = accepted(readStdin({ line }))
+      const entry = view.findServer(ref)
+      const write = async () => {
+        if (!backend.writeStdin) {
+          throw new FleetError('unsupported', `the ${backend.name} backend sends no input to its servers`)
+        }
+        await backend.writeStdin(entry.ref, `${request.line}\n`, options)
+      }
+      await audit.call('writeStdin', options, () => subjectOf(entry), write)
+    },
   })
 }
 
@@ -176,10 +191,9 @@ function reservationCalls(term: LeaderTerm, view: ResourceView, audit: Audit): P
     async reserve(ref, options) {
       checkOptions('servers.reserve', options, reserveOptions)
       throwIfAborted(options.signal)
-      const request = readReservation({ forMs: options.forMs })
-      if (!request.ok) throw new FleetError('invalid', `${request.problem.field} ${request.problem.message}`)
+      const { forMs } = accepted(readReservation({ forMs: options.forMs }))
       const entry = view.findServer(ref)
-      const reserve = () => term.engine().reservations.reserve(entry, request.value.forMs)
+      const reserve = () => term.engine().reservations.reserve(entry, forMs)
       await audit.call('reserveServer', options, () => subjectOf(entry), reserve)
       return view.server(entry)
     },

@@ -1,19 +1,22 @@
 /** The facade's calls for sessions: by id, by build and by player. */
 import type { Clock } from '../contracts/clock.js'
 import { FleetError, throwIfAborted } from '../contracts/errors.js'
-import { checkNames } from '../contracts/option-checks.js'
-import { type GameSession, gameSession, sessionBody, type Sessions } from '../contracts/sessions.js'
+import type { Logger } from '../contracts/logger.js'
+import { checkNames, checkWait } from '../contracts/option-checks.js'
+import type { EventOf } from '../contracts/events.js'
+import { endedSession, type GameSession, gameSession, sessionBody, type Sessions } from '../contracts/sessions.js'
 import { noSessionError } from '../engine/seats/seat-errors.js'
 import type { ServerEntry } from '../engine/state/entries.js'
 import { mapInSlices } from '../platform/turns.js'
 import { hasSeat } from '../rules/lifecycle/seats.js'
-import { sessionByKey, sessionsOf } from '../rules/lifecycle/several-sessions.js'
-import type { Session } from '../rules/model/resources.js'
+import { sessionByKey, sessionsOf, sessionUid } from '../rules/lifecycle/several-sessions.js'
+import { keyOf, type Session } from '../rules/model/resources.js'
 import { sessionKey } from '../rules/model/session-ids.js'
 import { type Checked, shown } from '../rules/validation/problem.js'
 import { readJoinRequest, readRoomQuery, readSeatRelease, readSeatRequest } from '../rules/validation/seats.js'
 import type { Audit, AuditedSubject } from './audit.js'
 import type { LeaderTerm } from './leadership/leader-term.js'
+import { refusedRequest } from './refused-request.js'
 import type { ResourceView } from './resource-view.js'
 
 export interface SessionCallsDependencies {
@@ -21,19 +24,40 @@ export interface SessionCallsDependencies {
   readonly view: ResourceView
   readonly audit: Audit
   readonly clock: Pick<Clock, 'now'>
+  readonly logger: Logger
+  readonly maxWaitMs: number
 }
 
 export function sessionCalls(deps: SessionCallsDependencies): Sessions {
-  const { term, view, audit, clock } = deps
+  const { term, view, audit, clock, logger } = deps
   const sessionOf = (entry: ServerEntry, sessionID?: string) => sessionAt(entry, clock.now(), sessionID)
+  /** Whether its end has been reported, although that may not be stored yet. */
+  const isOver = ({ record }: ServerEntry, session: Session) =>
+    term.endedSessions.find(session.id)?.sessionUid === sessionUid(record, session)
+  /** Has the server of the session, or how it has ended. A server that is being removed has no sessions any longer. */
+  const find = (sessionID: string): Found => {
+    const live = term.engine().inventory.serverBySession(checkID('sessionID', sessionID))
+    const session = live && sessionByKey(live.record, sessionKey(sessionID))
+    if (live && !(session && isOver(live, session)) && hasSession(live, sessionID)) return { live }
+    const ended = term.endedSessions.find(sessionID)
+    if (ended) return { ended }
+    throw noSessionError(sessionID)
+  }
   return Object.freeze<Sessions>({
     ...seatCalls(deps, sessionOf),
     async get(sessionID, options = {}) {
       checkNames('sessions.get', options, ['signal'])
       throwIfAborted(options.signal)
-      const entry = term.engine().inventory.serverBySession(checkID('sessionID', sessionID))
-      if (!entry || !hasSession(entry, sessionID)) throw noSessionError(sessionID)
-      return sessionOf(entry, sessionID)
+      const { live, ended } = find(sessionID)
+      return live ? sessionOf(live, sessionID) : endedSession(ended)
+    },
+    async ended(sessionID, options = {}) {
+      checkNames('sessions.ended', options, ['waitMs', 'signal'])
+      throwIfAborted(options.signal)
+      const { waitMs } = options
+      if (waitMs !== undefined) checkWait(waitMs, Infinity)
+      const { ended } = find(sessionID)
+      return endedSession(ended ?? (await term.endedSessions.next(sessionID, options)))
     },
     async list(options = {}) {
       checkNames('sessions.list', options, ['build', 'signal'])
@@ -42,7 +66,9 @@ export function sessionCalls(deps: SessionCallsDependencies): Sessions {
       const { everyBuild } = term.engine().inventory
       const builds = build === undefined ? [...everyBuild] : [view.findBuild(build)]
       const entries = builds.flatMap(({ buckets: { active, terminating } }) => [...active, ...terminating])
-      const sessions = entries.flatMap((entry) => durableSessions(entry).map(({ id }) => [entry, id] as const))
+      const sessions = entries.flatMap((entry) =>
+        durableSessions(entry).flatMap((session) => (isOver(entry, session) ? [] : [[entry, session.id] as const])),
+      )
       return mapInSlices(sessions, ([entry, sessionID]) => sessionOf(entry, sessionID))
     },
     async ofPlayer(player, options = {}) {
@@ -52,12 +78,16 @@ export function sessionCalls(deps: SessionCallsDependencies): Sessions {
       const found = players.find(everyBuild, checkID('player', player))
       const playing = found.filter(({ record }) => record.session && record.state === 'Active')
       const now = clock.now()
-      const [best] = playing
+      const [best, other] = playing
         .flatMap((entry) => sessionsWith(player, entry).map((session) => ({ entry, session })))
-        .toSorted(
-          (a, b) => closeness(b.entry, player, now) - closeness(a.entry, player, now) || started(b) - started(a),
-        )
+        .map((place) => ({ ...place, closeness: closeness(place, player, now) }))
+        // Stable: of games that merely claim the player, the first to do so stays first.
+        .toSorted((a, b) => b.closeness - a.closeness || (a.closeness === claimed ? 0 : started(b) - started(a)))
       if (!best) throw new FleetError('not-found', `no session has the player ${shown(player)}`)
+      if (other && other.entry !== best.entry && other.closeness >= claimed) {
+        const servers = { server: keyOf(best.entry.ref), claimedBy: keyOf(other.entry.ref) }
+        logger.warn({ player, ...servers }, 'another game claims a player who is in a match')
+      }
       return sessionOf(best.entry, best.session.id)
     },
     async end(sessionID, options = {}) {
@@ -67,16 +97,20 @@ export function sessionCalls(deps: SessionCallsDependencies): Sessions {
       const entry = await engine.serverWithSession(checkID('sessionID', sessionID))
       // In one tick with the decision, so that it never concerns another session.
       if (!entry || !hasSession(entry, sessionID)) throw noSessionError(sessionID)
-      const end = () => engine.endSession(entry, sessionID)
+      const end = () => engine.endSession(entry, sessionID, 'sessions.end')
       await audit.call('endSession', options, () => subjectOf(entry, sessionID), end)
     },
   })
 }
 
+type Found =
+  | { readonly live: ServerEntry; readonly ended?: never }
+  | { readonly live?: never; readonly ended: EventOf<'SessionEnded'> }
+
 type SeatCalls = Pick<Sessions, 'reserveSeats' | 'releaseSeats' | 'withRoom' | 'join'>
 
 function seatCalls(
-  { term, audit }: SessionCallsDependencies,
+  { term, audit, maxWaitMs }: SessionCallsDependencies,
   sessionOf: (entry: ServerEntry) => GameSession,
 ): SeatCalls {
   const find = async (sessionID: string) => {
@@ -114,9 +148,11 @@ function seatCalls(
     },
     async join(request, options = {}) {
       throwIfAborted(options.signal)
-      checkNames('sessions.join', options, ['signal', 'caller'])
+      checkNames('sessions.join', options, ['waitMs', 'signal', 'caller'])
+      const { waitMs = 0, signal } = options
+      checkWait(waitMs, maxWaitMs)
       const checked = accepted(readJoinRequest(request))
-      const join = () => term.engine().seats.join(checked)
+      const join = () => term.engine().joins.join(checked, { waitMs, signal })
       return sessionOf(await audit.call('joinSession', options, (entry) => (entry ? subjectOf(entry) : {}), join))
     },
   }
@@ -124,7 +160,7 @@ function seatCalls(
 
 function accepted<T>(checked: Checked<T>): T {
   if (checked.ok) return checked.value
-  throw new FleetError('invalid', `${checked.problem.field} ${checked.problem.message}`)
+  throw refusedRequest(checked.problem)
 }
 
 function subjectOf({ build, record, ref: server }: ServerEntry, id = record.session?.id): AuditedSubject {
@@ -156,13 +192,25 @@ function sessionsWith(player: string, entry: ServerEntry): readonly Session[] {
   return sessions.length > 1 ? sessions.filter(({ initialPlayers }) => initialPlayers.includes(player)) : sessions
 }
 
-/** How sure it is that the player is in this session: 2 if connected, 1 with a seat held, 0 if only expected. */
-function closeness({ players, record }: ServerEntry, player: string, now: number): number {
-  if (players.includes(player)) return 2
+interface Place {
+  readonly entry: ServerEntry
+  readonly session: Session
+}
+
+/** The closeness of a player whom only the game says to be in the session. */
+const claimed = 2
+
+/**
+ * How sure it is that the player is in this session: 3 if connected, and the request for the session named the player; 2 if only the game
+ * says that the player is connected; 1 with a seat held, 0 if only expected.
+ */
+function closeness({ entry, session }: Place, player: string, now: number): number {
+  const { players, record } = entry
+  if (players.includes(player)) return session.initialPlayers.includes(player) ? claimed + 1 : claimed
   return hasSeat(player, players, record.session?.holds, now) ? 1 : 0
 }
 
-function started({ entry, session }: { readonly entry: ServerEntry; readonly session: Session }): number {
+function started({ entry, session }: Place): number {
   return session.startedAt ?? entry.record.reachedActiveOn ?? 0
 }
 

@@ -31,6 +31,18 @@ export function readState(fleet: MeasuredFleet, metrics: MetricFactory, clock: C
   buildGauge('gamekeeper_build_standing_by', ({ standingBy }) => standingBy)
   buildGauge('gamekeeper_build_max', ({ max }) => max)
   buildGauge('gamekeeper_build_healthy', ({ health }) => Number(health === 'Healthy'))
+  buildGauge('gamekeeper_build_ready', ({ ready }) => Number(ready))
+  metrics.gauge('gamekeeper_build_condition', (set) =>
+    inSlices(stats().builds, ({ build, conditions }) => {
+      for (const type of conditions) set({ ...labelsOf(build), type }, 1)
+    }),
+  )
+  metrics.gauge('gamekeeper_template_servers', (set) =>
+    inSlices(stats().builds, ({ build, templates }) => {
+      set({ ...labelsOf(build), template: 'current' }, templates.updated)
+      set({ ...labelsOf(build), template: 'earlier' }, templates.outdated)
+    }),
+  )
   buildGauge('gamekeeper_players', ({ players }) => players)
   buildGauge('gamekeeper_waiting_callers', ({ waiting }) => waiting)
   metrics.gauge('gamekeeper_leader', (set) => set({}, Number(stats().leads)))
@@ -40,15 +52,19 @@ export function readState(fleet: MeasuredFleet, metrics: MetricFactory, clock: C
   metrics.readCounter('gamekeeper_heartbeats_total', () => stats().heartbeats)
 }
 
-/** Registers the histograms, which measure calls from now on. */
+/** Registers the histograms and the counter of requests, which measure calls from now on. */
 export function timeCalls(fleet: MeasuredFleet, metrics: MetricFactory): () => void {
   const allocations = metrics.histogram('gamekeeper_allocation_duration_seconds')
   const reconciles = metrics.histogram('gamekeeper_reconcile_duration_seconds')
   const backendCalls = metrics.histogram('gamekeeper_backend_call_duration_seconds')
   const storeCalls = metrics.histogram('gamekeeper_store_call_duration_seconds')
   const forwarded = metrics.histogram('gamekeeper_forwarded_duration_seconds')
+  const requests = metrics.counter('gamekeeper_requests_total')
+  // A series that begins with its first failure has no rate.
+  for (const outcome of ['ok', 'not-leader']) requests.inc({ operation: 'allocate', outcome }, 0)
   return fleet.observe({
     allocated: (outcome, ms) => allocations.observe({ outcome }, ms / 1000),
+    answered: (operation, outcome) => requests.inc({ operation, outcome }),
     reconciled: (ms) => reconciles.observe({}, ms / 1000),
     backendCall: (operation, outcome, ms) => backendCalls.observe({ operation, outcome }, ms / 1000),
     storeCall: (collection, operation, outcome, ms) =>

@@ -26,6 +26,21 @@ export const definitions = {
   },
   gamekeeper_build_max: { type: 'gauge', help: 'Maximum number of servers (spec.max).', labels: build },
   gamekeeper_build_healthy: { type: 'gauge', help: '1 while the build is Healthy, else 0.', labels: build },
+  gamekeeper_build_ready: {
+    type: 'gauge',
+    help: '1 while all servers that should stand by do so with the current template and nothing keeps the build from starting more, else 0.',
+    labels: build,
+  },
+  gamekeeper_build_condition: {
+    type: 'gauge',
+    help: '1 while the build has a condition of this type. Absent otherwise.',
+    labels: [...build, 'type'],
+  },
+  gamekeeper_template_servers: {
+    type: 'gauge',
+    help: 'Servers that are not terminating, by template: current or earlier.',
+    labels: [...build, 'template'],
+  },
   gamekeeper_players: { type: 'gauge', help: 'Players connected to the servers of a build.', labels: build },
   gamekeeper_waiting_callers: {
     type: 'gauge',
@@ -89,6 +104,11 @@ export const definitions = {
     type: 'counter',
     help: 'Server steps that failed and will be retried.',
     labels: build,
+  },
+  gamekeeper_requests_total: {
+    type: 'counter',
+    help: 'Requests to the HTTP APIs, counted by the host that received them, also if another one carried them out. Outcome: ok or the error code.',
+    labels: ['operation', 'outcome'],
   },
   gamekeeper_heartbeats_total: { type: 'counter', help: 'Heartbeats answered.', labels: [] },
   gamekeeper_leader_terms_total: {

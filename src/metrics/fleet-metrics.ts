@@ -1,7 +1,7 @@
 /** Prometheus metrics for a fleet, in the host app's registry or a separate one. */
 import { type Clock, systemClock } from '../contracts/clock.js'
 import { FleetError } from '../contracts/errors.js'
-import { aClock, anObject, checkOptions } from '../contracts/option-checks.js'
+import { aClock, anObject, checkFleet, checkOptions } from '../contracts/option-checks.js'
 import { countEvents, type MeasuredFleet, readState, timeCalls } from './collectors.js'
 import { definitions } from './definitions.js'
 import { MetricFactory } from './metric-factory.js'
@@ -30,6 +30,7 @@ export interface FleetMetrics {
  * prom-client is not installed, and `invalid` if the registry already contains a fleet's metrics.
  */
 export function fleetMetrics(fleet: MeasuredFleet, options: FleetMetricsOptions = {}): FleetMetrics {
+  checkFleet('fleetMetrics', fleet, ['observe', 'on', 'stats', 'health'])
   checkOptions('fleetMetrics', options, { registry: anObject, clock: aClock })
   const client = loadPromClient()
   const registry = options.registry ?? new client.Registry()

@@ -1,6 +1,5 @@
 /** Types for the part of prom-client that is used, and the function that loads it. */
-import { FleetError } from '../contracts/errors.js'
-import { loadOptionalPackage } from '../platform/optional-package.js'
+import { loadOptionalPackage, unusablePackage } from '../platform/optional-package.js'
 
 /** Structural type for prom-client's `Registry`. */
 export interface MetricsRegistry {
@@ -59,8 +58,7 @@ export interface PromClient {
 export function loadPromClient(): PromClient {
   const loaded = loadOptionalPackage('prom-client', 'fleetMetrics')
   if (isPromClient(loaded)) return loaded
-  const message = 'fleetMetrics cannot use the installed version of prom-client: npm install prom-client@15'
-  throw new FleetError('internal', message)
+  throw unusablePackage('prom-client', 'fleetMetrics')
 }
 
 function isPromClient(value: unknown): value is PromClient {

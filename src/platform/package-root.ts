@@ -1,17 +1,46 @@
 /** Finds the folder of this package, which contains files that are not code: its manifest, its examples, the dashboard's page. */
 import { readFileSync } from 'node:fs'
+import * as modules from 'node:module'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
 const packageName = 'gamekeeper'
 
-/** The built code is at another depth than the sources, so this looks for the manifest in the folders above. */
+/** Throws if this code is not in its package, because a bundler has made it part of an app. */
 export function packageRoot(): string {
-  // `__filename` exists only in the CommonJS build.
-  const start = dirname(typeof __filename === 'string' ? __filename : fileURLToPath(import.meta.url))
+  const root = findRoot()
+  if (root !== undefined) return root
+  throw new Error(
+    `the files of ${packageName} are not beside its code, which is part of a bundle: keep the package out of the bundle (external: ['${packageName}'])`,
+  )
+}
+
+/** True if a bundler has made this code part of an app. */
+export function isBundled(): boolean {
+  return findRoot() === undefined
+}
+
+/** The file that this code is in, in both module formats. */
+function ownFile(): string {
+  try {
+    // In ECMAScript modules this does not exist, although bundlers claim that its type is string.
+    return __filename
+  } catch {
+    return fileURLToPath(import.meta.url)
+  }
+}
+
+/** `require` from where this code is, in both module formats. Bundlers do not follow it. */
+export function requireHere(): NodeJS.Require {
+  return modules.createRequire(ownFile())
+}
+
+/** The built code is at another depth than the sources, so this looks for the manifest in the folders above. */
+function findRoot(): string | undefined {
+  const start = dirname(ownFile())
   for (let folder = start; ; folder = dirname(folder)) {
     if (manifestIn(folder)?.name === packageName) return folder
-    if (dirname(folder) === folder) throw new Error(`no folder above ${start} has the package.json of ${packageName}`)
+    if (dirname(folder) === folder) return undefined
   }
 }
 

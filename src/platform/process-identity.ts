@@ -6,6 +6,7 @@ import { spawnSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { FleetError } from '../contracts/errors.js'
 import { codeOf } from './error-code.js'
+import { ownDescriptors } from './own-descriptors.js'
 
 export interface ProcessIdentity {
   readonly pid: number
@@ -40,6 +41,8 @@ export interface ProcStat {
   readonly state: string
   readonly group: number
   readonly session: number
+  /** The process group in the foreground of the terminal; -1 without a terminal. */
+  readonly foreground: number
   readonly startTicks: string
 }
 
@@ -49,9 +52,9 @@ export function procStat(pid: number): ProcStat | undefined {
   if (text === undefined) return undefined
   const [state, , group, session, ...rest] = text.slice(text.lastIndexOf(')') + 2).split(' ')
   // The start time is field 22 of the line. The field after the name is field 3, so the first field in `rest` is field 7.
-  const startTicks = rest[22 - 7]
+  const [startTicks, foreground] = [rest[22 - 7], rest[8 - 7]]
   if (state === undefined || startTicks === undefined) throw cannotTell(pid, `/proc/${pid}/stat has an unknown format`)
-  return { state, group: Number(group), session: Number(session), startTicks }
+  return { state, group: Number(group), session: Number(session), foreground: Number(foreground), startTicks }
 }
 
 /** Reads a file in `/proc`. Returns undefined if the process no longer exists. */
@@ -64,6 +67,19 @@ export function readProc(path: string, pid: number): string | undefined {
     // Other errors, such as too many open files, do not mean that the process has ended.
     throw cannotTell(pid, `reading ${path} failed`, error)
   }
+}
+
+/** Whether this process is in the foreground of a terminal, where Ctrl-C reaches it. */
+export function isInForeground(): boolean {
+  const { pid, platform } = process
+  if (platform === 'win32') return process.stdin.isTTY
+  if (platform === 'linux') {
+    const stat = procStat(pid)
+    return stat !== undefined && stat.foreground === stat.group
+  }
+  const { stdout } = spawnSync(...ownDescriptors('ps', ['-o', 'pgid=,tpgid=', '-p', String(pid)]), { encoding: 'utf8' })
+  const [group, foreground] = (stdout ?? '').trim().split(/\s+/)
+  return group !== undefined && group === foreground
 }
 
 function startFromProc(pid: number): string | undefined {
@@ -95,7 +111,10 @@ function bootId(): string {
  */
 function startFromPs(pid: number): string | undefined {
   const env = { ...process.env, LC_ALL: 'C', TZ: 'UTC' }
-  const result = spawnSync('ps', ['-o', 'stat=,lstart=', '-p', String(pid)], { env, encoding: 'utf8' })
+  const result = spawnSync(...ownDescriptors('ps', ['-o', 'stat=,lstart=', '-p', String(pid)]), {
+    env,
+    encoding: 'utf8',
+  })
   if (result.error) throw cannotTell(pid, 'running ps failed', result.error)
   const [state, ...start] = result.stdout.trim().split(/\s+/)
   // If the process does not exist, ps prints nothing and exits with 1.

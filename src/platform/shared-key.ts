@@ -1,6 +1,6 @@
 /**
- * Connections between hosts that share a secret: TLS whose two sides prove that they have the same key, without certificates. Only
- * suites with forward secrecy and authenticated encryption are offered.
+ * Connections between hosts that share a secret: TLS whose two sides prove that they have the same key, without certificates. The
+ * one suite has forward secrecy and authenticated encryption.
  */
 import { hkdfSync } from 'node:crypto'
 import type { SecureContextOptions, TlsOptions } from 'node:tls'
@@ -12,9 +12,12 @@ export function deriveKey(secret: Uint8Array | string, purpose: string): Uint8Ar
 
 /** The name by which both sides mean this key. */
 const identity = 'gamekeeper'
-/** Node offers shared keys up to TLS 1.2. */
-const suites: SecureContextOptions = {
-  ciphers: 'ECDHE-PSK-CHACHA20-POLY1305:DHE-PSK-AES256-GCM-SHA384',
+/**
+ * Node offers shared keys up to TLS 1.2. The suites with `DHE-PSK` need Diffie-Hellman parameters of the server, and without them end in a failed
+ * handshake.
+ */
+const suite: SecureContextOptions = {
+  ciphers: 'ECDHE-PSK-CHACHA20-POLY1305',
   minVersion: 'TLSv1.2',
   maxVersion: 'TLSv1.2',
 }
@@ -25,7 +28,7 @@ type Key = () => Uint8Array | undefined
 export function sharedKeyServer(key: Key) {
   const pskCallback: NonNullable<TlsOptions['pskCallback']> = (_socket, name) =>
     (name === identity ? key() : undefined) ?? null
-  return { ...suites, pskCallback, requestCert: false, rejectUnauthorized: false }
+  return { ...suite, pskCallback, requestCert: false, rejectUnauthorized: false }
 }
 
 /** The key itself proves who the other side is. */
@@ -34,5 +37,5 @@ export function sharedKeyClient(key: Key) {
     const psk = key()
     return psk === undefined ? null : { psk, identity }
   }
-  return { ...suites, pskCallback, checkServerIdentity: () => undefined }
+  return { ...suite, pskCallback, checkServerIdentity: () => undefined }
 }

@@ -13,6 +13,7 @@ export class Turns {
   #left: number
   #waiting: (() => void)[] = []
   #willRefill = false
+  #turn = 0
 
   /** `perTurn` is the number of slices in one turn of the event loop. */
   constructor(perTurn = 8) {
@@ -28,6 +29,12 @@ export class Turns {
     return Promise.resolve()
   }
 
+  /** A number that changes with each turn of the event loop. */
+  current(): number {
+    this.#refillSoon()
+    return this.#turn
+  }
+
   #refillSoon(): void {
     if (this.#willRefill) return
     this.#willRefill = true
@@ -36,6 +43,7 @@ export class Turns {
 
   #refill(): void {
     this.#willRefill = false
+    this.#turn++
     const next = this.#waiting.splice(0, this.#perTurn)
     this.#left = this.#perTurn - next.length
     if (next.length > 0) this.#refillSoon()
@@ -45,6 +53,9 @@ export class Turns {
 
 /** Shared by everything that divides its work, since there is one event loop. */
 export const turns = new Turns()
+
+/** What is left of each turn for requests that may wait: of connections and game servers that have had their share. */
+export const requestTurns = new Turns()
 
 /** Converts every item, in slices. The items are those at the time of the call. */
 export async function mapInSlices<T, R>(items: Iterable<T>, convert: (item: T) => R): Promise<R[]> {

@@ -5,6 +5,7 @@
 import { Agent, request } from 'node:http'
 import type { AgentAddress } from './config.js'
 import { after } from './timers.js'
+import { isError } from '../rules/model/realms.js'
 
 const maxAnswerLength = 1024 * 1024
 
@@ -140,7 +141,7 @@ function exchange(call: Exchange): Promise<string | typeof staleConnection> {
     })
     const interrupt = () => {
       const reason: unknown = patience?.interrupted.reason
-      reject(reason instanceof Error ? reason : new Error('interrupted'))
+      reject(isError(reason) ? reason : new Error('interrupted'))
       outgoing.destroy()
     }
     const settled = () => patience?.interrupted.removeEventListener('abort', interrupt)

@@ -1,5 +1,6 @@
 /** Runs the game's health callback and keeps its failures out of the heartbeat loop. */
 import type { Logger } from '../contracts/logger.js'
+import { isPromise } from '../rules/model/realms.js'
 
 export type HealthCheck = () => 'Healthy' | 'Unhealthy'
 
@@ -17,7 +18,7 @@ export function healthCheck(health: (() => boolean) | undefined, logger: Logger)
   return () => {
     try {
       const verdict: unknown = health()
-      if (verdict instanceof Promise) {
+      if (isPromise(verdict)) {
         verdict.catch((err: unknown) => logOnce(err, 'the health callback rejected'))
         logOnce(undefined, 'the health callback returned a promise, which counts as healthy; return true or false')
       } else logged = false

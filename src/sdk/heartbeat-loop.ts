@@ -102,7 +102,7 @@ export class HeartbeatLoop {
     const { agent, timing, logger } = this.#deps
     this.#failures += 1
     if (this.#failures === 1 && !this.#stopped) {
-      logger.warn({ agent, err }, `the agent at ${agent} does not answer heartbeats; retrying: ${messageOf(err)}`)
+      logger.warn({ agent }, `the agent at ${agent} does not answer heartbeats; retrying: ${messageOf(err)}`)
     }
     return retryDelayOf(this.#failures, randomFraction(), timing)
   }

@@ -4,6 +4,7 @@
  */
 import type { Logger } from '../contracts/logger.js'
 import type { Logs } from './logs.js'
+import { isError } from '../rules/model/realms.js'
 
 /** Catches errors that the logger throws, which must not end the game. */
 export function guardedLogger(logger: Logger): Logger {
@@ -20,7 +21,7 @@ export function guardedLogger(logger: Logger): Logger {
 /** Writes info, warnings and errors as lines in the game's log. An `err` is written with its stack. */
 export function loggerOf(logs: Logs): Logger {
   const line = (level: string) => (fields: object, message: string) => {
-    const error = 'err' in fields && fields.err instanceof Error ? `\n${fields.err.stack ?? fields.err.message}` : ''
+    const error = 'err' in fields && isError(fields.err) ? `\n${fields.err.stack ?? fields.err.message}` : ''
     logs.write(`[gsdk] ${level}: ${message}${error}`)
   }
   return guardedLogger({ debug: () => {}, info: line('info'), warn: line('warn'), error: line('error') })

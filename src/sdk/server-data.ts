@@ -6,6 +6,7 @@ import type { OwnAllocationRequest } from '../rules/model/allocation.js'
 import type { ServerData, ServerDataUpdate } from '../rules/model/server-data.js'
 import { AgentError, type AgentClient } from './agent-client.js'
 import { after } from './timers.js'
+import { isError } from '../rules/model/realms.js'
 
 /** The session for which a game takes its own server. `sessionID` has 1 to 128 visible characters. Default: one that the fleet makes. */
 export type OwnSession = Pick<OwnAllocationRequest, 'sessionID' | 'sessionCookie' | 'initialPlayers'>
@@ -56,7 +57,7 @@ function isRelative({ counters = {} }: ServerDataUpdate): boolean {
 function isUnmade(error: unknown): boolean {
   const codes = ['not-leader', 'rate-limited', 'none-standing-by']
   if (error instanceof AgentError) return error.code !== undefined && codes.includes(error.code)
-  return error instanceof Error && 'code' in error && error.code === 'ECONNREFUSED'
+  return isError(error) && 'code' in error && error.code === 'ECONNREFUSED'
 }
 
 function failureOf(error: unknown, agent: string): FleetError {

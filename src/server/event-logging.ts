@@ -26,6 +26,7 @@ function levelOf(event: FleetEvent): 'debug' | 'info' | 'warn' | undefined {
     case 'ServerReserved':
     case 'ReservationReleased':
     case 'ReservationLapsed':
+    case 'LeadershipChanged':
       return 'info'
     case 'ConditionChanged':
       return event.status ? 'warn' : 'info'
@@ -46,7 +47,6 @@ function levelOf(event: FleetEvent): 'debug' | 'info' | 'warn' | undefined {
     case 'SeatsReserved':
     case 'SeatsReleased':
     case 'SeatsLapsed':
-    case 'LeadershipChanged':
     case 'DrainProgress': // shutdown.ts logs the progress.
       return 'debug'
     case 'TemplateFieldsSkipped':

@@ -5,6 +5,7 @@
  */
 import { jsonLine, plainError, plainField, readableFields } from '../contracts/stderr-logger.js'
 import type { Logger } from '../index.js'
+import { isError } from '../rules/model/realms.js'
 
 export const logLevels = ['debug', 'info', 'warn', 'error', 'silent'] as const
 export type LogLevel = (typeof logLevels)[number]
@@ -49,7 +50,7 @@ export function serverLog({ level, json, write }: LogOptions): ServerLog {
 }
 
 function plainWithStack(value: unknown): unknown {
-  return value instanceof Error ? { ...plainError(value), stack: value.stack } : plainField(value)
+  return isError(value) ? { ...plainError(value), stack: value.stack } : plainField(value)
 }
 
 function readableLine(level: LineLevel, fields: object, message: string, withStack: boolean): string {
@@ -62,7 +63,7 @@ function readableLine(level: LineLevel, fields: object, message: string, withSta
 }
 
 function stackLines(value: unknown): readonly string[] {
-  const lines = value instanceof Error ? (value.stack ?? '').split('\n') : []
+  const lines = isError(value) ? (value.stack ?? '').split('\n') : []
   return lines.filter((line) => /^\s+at /.test(line)).map((line) => `    ${oneLine(line.trim())}`)
 }
 

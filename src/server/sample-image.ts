@@ -6,6 +6,7 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { access } from 'node:fs/promises'
 import { homedir } from 'node:os'
 import { join } from 'node:path'
+import { ownDescriptors } from '../platform/own-descriptors.js'
 import { packageRoot } from '../platform/package-root.js'
 import type { ServerLog } from './log.js'
 
@@ -74,7 +75,11 @@ async function localEngine(): Promise<string> {
 /** Resolves once all of the command's processes have ended: with what went wrong, or undefined on success. */
 function run(args: readonly string[], signal: AbortSignal): Promise<string | undefined> {
   // The command gets its own process group, so that Ctrl-C does not reach it and its children can be killed with it.
-  const child = spawn('docker', args, { cwd: packageRoot(), stdio: ['ignore', 'ignore', 'pipe'], detached: true })
+  const child = spawn(...ownDescriptors('docker', args), {
+    cwd: packageRoot(),
+    stdio: ['ignore', 'ignore', 'pipe'],
+    detached: true,
+  })
   let stderr = ''
   child.stderr.setEncoding('utf8').on('data', (part: string) => (stderr = (stderr + part).slice(-maxStderrChars)))
   return new Promise((resolve) => {

@@ -8,6 +8,7 @@ import type { ServerLog } from './log.js'
 import { UsageError } from '../config/usage-error.js'
 import { readTokens } from './settings.js'
 import { secretVariables } from '../config/variables.js'
+import { isError } from '../rules/model/realms.js'
 
 export type Environment = Readonly<Record<string, string | undefined>>
 
@@ -41,7 +42,7 @@ function contentOf(variable: string, path: string): string {
     if (!statSync(path).isFile()) throw new Error('it is not a regular file')
     text = readFileSync(path, 'utf8')
   } catch (error) {
-    const reason = error instanceof Error ? error.message : String(error)
+    const reason = isError(error) ? error.message : String(error)
     throw new UsageError(`${variable} names ${JSON.stringify(path)}, which cannot be read: ${reason}`, { cause: error })
   }
   const lines = text.split('\n').map((line) => line.trim())
@@ -76,7 +77,7 @@ export function tokenAuthorization(
       lastFailure = ''
       log.info({ tokens: next.length }, 'reloaded changed tokens')
     } catch (error) {
-      const failure = error instanceof Error ? error.message : String(error)
+      const failure = isError(error) ? error.message : String(error)
       if (failure !== lastFailure) log.error({ err: error }, 'changed tokens are unusable; keeping the current ones')
       lastFailure = failure
     }

@@ -1,9 +1,11 @@
 /**
- * Handles shutdown. SIGTERM exits and leaves the game servers running, so that a redeployment does not end matches. Ctrl-C
- * drains the fleet first; a second Ctrl-C interrupts the drain. Listens for signals, but never ends the process itself.
+ * Handles shutdown. SIGTERM exits and leaves the game servers running, so that a redeployment does not end matches. Ctrl-C in a terminal
+ * drains the fleet first; a second Ctrl-C interrupts the drain. Process managers such as pm2 send SIGINT without a terminal, and mean
+ * SIGTERM. Listens for signals, but never ends the process itself.
  */
 import { type Fleet, FleetError } from '../index.js'
 import type { ServerLog } from './log.js'
+import { isInForeground } from '../platform/process-identity.js'
 import { counted } from '../rules/model/counted.js'
 
 /** Exit code after an interrupted drain. */
@@ -28,7 +30,7 @@ export async function untilShutdown({ fleet, log, onSignal, close }: ShutdownOpt
   const signals = listen()
   const first = await signals.next()
   await onSignal()
-  if (first !== 'SIGINT') return shutDown(first, 0)
+  if (first !== 'SIGINT' || !isInForeground()) return shutDown(first, 0)
 
   const second = new AbortController()
   const interruption = signals.next().then((signal) => {

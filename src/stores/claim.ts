@@ -6,7 +6,7 @@ import { hostname } from 'node:os'
 import { FleetError } from '../contracts/errors.js'
 import { currentProcess, isAlive, type ProcessIdentity } from '../platform/process-identity.js'
 import { isObject } from '../rules/validation/problem.js'
-import { isHeldHere, lockState, removeSocket } from './directory-lock.js'
+import { isHeldHere, lockState, removeSocket, ownProcess } from './directory-lock.js'
 import type { Environment } from './environment.js'
 
 export interface Holder extends ProcessIdentity {
@@ -91,7 +91,7 @@ async function isHolding(directory: string, holder: Holder): Promise<boolean> {
 function inUse(directory: string, { pid, hostname: host, socket }: Holder): FleetError {
   const isOwn = socket === undefined ? pid === process.pid : isHeldHere(socket)
   const elsewhere = host === undefined || host === hostname() ? '' : ` of ${host}`
-  const who = isOwn ? `this process (${pid})` : `process ${pid}${elsewhere}`
+  const who = isOwn ? ownProcess(pid) : `process ${pid}${elsewhere}`
   return new FleetError('directory-in-use', `the directory ${directory} is in use by ${who}`)
 }
 

@@ -7,7 +7,7 @@ import { FleetError } from '../contracts/errors.js'
 import type { Logger } from '../contracts/logger.js'
 import type { Store, Versioned } from '../contracts/store.js'
 import type { Ref } from '../rules/model/resources.js'
-import { fileStore } from './file.js'
+import { fileStore, type FileStoreOptions } from './file.js'
 import { memoryStore } from './memory.js'
 
 export async function openDefaultStore(store: DefaultStore, logger: Logger): Promise<Store> {
@@ -15,20 +15,26 @@ export async function openDefaultStore(store: DefaultStore, logger: Logger): Pro
     case 'memory':
       return memoryStore()
     case 'file':
-      return store.startsEmpty === true
-        ? emptied(store.directory, logger)
-        : fileStore({ directory: store.directory, logger })
+      return store.startsEmpty === true ? emptied(fileOptions(store, logger)) : fileStore(fileOptions(store, logger))
     case 'own':
       return store.open()
   }
 }
 
+function fileOptions(store: FileDefault, logger: Logger): FileStoreOptions {
+  const { directory, waitForDirectoryMs } = store
+  return { directory, logger, ...(waitForDirectoryMs !== undefined && { waitForDirectoryMs }) }
+}
+
+type FileDefault = Extract<DefaultStore, { readonly kind: 'file' }>
+
 /** In a directory whose records a start may delete. */
 const markName = 'development'
 
 /** The store is opened first, because that fails while another host uses it. */
-async function emptied(directory: string, logger: Logger): Promise<Store> {
-  const store = await fileStore({ directory, logger })
+async function emptied(options: FileStoreOptions): Promise<Store> {
+  const { directory } = options
+  const store = await fileStore(options)
   const collections = [store.builds, store.servers, store.details]
   try {
     const mark = join(directory, markName)

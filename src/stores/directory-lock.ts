@@ -85,11 +85,16 @@ export async function lockState(directory: string, socket: string): Promise<Lock
   }
 }
 
+/** Says who has it open, and how an app whose modules load more than once keeps one fleet. */
+export function ownProcess(pid: number): string {
+  return `this process (${pid}); if its modules load more than once, as with hot reload, keep the fleet with fleetOnce`
+}
+
 /** Throws `directory-in-use` if a live process has the directory open. `own` is the socket of the caller. */
 export async function throwIfHeld(directory: string, own?: string): Promise<void> {
   for (const socket of await socketNames(directory)) {
     if (socket === own || (await lockState(directory, socket)) !== 'held') continue
-    const who = isHeldHere(socket) ? `this process (${process.pid})` : 'a running host'
+    const who = isHeldHere(socket) ? ownProcess(process.pid) : 'a running host'
     throw new FleetError('directory-in-use', `the directory ${directory} is in use by ${who}`)
   }
 }

@@ -7,6 +7,7 @@
  */
 import type { Database, RootDatabase } from 'lmdb'
 import { FleetError, messageOf } from '../contracts/errors.js'
+import { isBundled, requireHere } from '../platform/package-root.js'
 import type { CollectionName } from './failures.js'
 
 export type Lmdb = Pick<typeof import('lmdb'), 'open'>
@@ -26,12 +27,17 @@ export interface OpenEnvironment extends Environment {
   readonly bytes: Readonly<Record<CollectionName, Database<Uint8Array, string>>>
 }
 
-/** Loaded on demand, so that importing gamekeeper does not require a native binary. */
-export async function loadLmdb(): Promise<Lmdb> {
+/**
+ * Loaded on demand, so that importing gamekeeper does not require a native binary. Not by `import()`, which Jest refuses in CommonJS and by
+ * which bundlers would take the package, but not its binary, into their bundles.
+ */
+export function loadLmdb(): Lmdb {
   try {
-    return await import('lmdb')
+    const lmdb: Lmdb = requireHere()('lmdb')
+    return lmdb
   } catch (error) {
-    const message = `the file store needs the package lmdb and its native binary, which cannot be loaded: ${messageOf(error)}`
+    const hint = isBundled() ? '. This code is part of a bundle, beside which the package lmdb must be installed' : ''
+    const message = `the file store needs the package lmdb and its native binary, which cannot be loaded: ${messageOf(error)}${hint}`
     throw new FleetError('internal', message, { cause: error })
   }
 }

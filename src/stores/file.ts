@@ -5,6 +5,8 @@
 import { resolve } from 'node:path'
 import { FleetError } from '../contracts/errors.js'
 import type { Logger } from '../contracts/logger.js'
+import { systemClock } from '../contracts/clock.js'
+import { aLogger, aNumber, aString, checkOptions, required } from '../contracts/option-checks.js'
 import { loggerOf } from '../contracts/stderr-logger.js'
 import type { Collection, ReplaceLost, Store, StoreCheck } from '../contracts/store.js'
 import type { Build, Detail, Server } from '../rules/model/resources.js'
@@ -33,18 +35,46 @@ export interface FileStoreOptions {
   /** Created, with its parents, if it does not exist. Must be on a local disk and must not be used for anything else. */
   readonly directory: string
   readonly logger?: Logger | false
+  /**
+   * How long to wait for another process that has the directory open, such as the one that a deployment replaces, before `directory-in-use`.
+   * Default: 0.
+   */
+  readonly waitForDirectoryMs?: number
 }
+
+const pauseMs = 100
 
 /**
  * Opens the store. Throws `directory-in-use` if it is already open in a live process, including this one, and
  * `directory-unusable` with the system's reason if the directory cannot be created or opened.
  */
 export async function fileStore(options: FileStoreOptions): Promise<Store> {
+  const types = { directory: required(aString), logger: aLogger, waitForDirectoryMs: aNumber }
+  checkOptions<FileStoreOptions>('fileStore', options, types)
+  const { waitForDirectoryMs = 0 } = options
+  const until = systemClock.elapsed() + waitForDirectoryMs
+  for (let isFirst = true; ; isFirst = false) {
+    try {
+      return await open(options)
+    } catch (error) {
+      if (!FleetError.is(error, 'directory-in-use') || systemClock.elapsed() >= until) throw error
+      const { directory, logger } = options
+      if (isFirst)
+        loggerOf(logger).warn(
+          { directory, waitForDirectoryMs },
+          `${error.message}; waiting up to ${waitForDirectoryMs} ms until it is free`,
+        )
+      await new Promise<void>((resolve) => void systemClock.after(pauseMs, resolve))
+    }
+  }
+}
+
+async function open(options: FileStoreOptions): Promise<Store> {
   const directory = resolve(options.directory)
   const logger = loggerOf(options.logger)
   const changedDirectories = await createDirectory(directory)
   await checkFiles(directory)
-  const lmdb = await loadLmdb()
+  const lmdb = loadLmdb()
   const lock = await openLock(directory, logger)
   let environment: Environment | undefined
   let claimed: Claim | undefined
@@ -163,6 +193,11 @@ class FileStore implements Store {
     const left = await this.check()
     this.#life.damage = left.isWhole ? undefined : left
     if (!left.isWhole) throw storeDamaged(directory, left)
+  }
+
+  async probe(): Promise<void> {
+    if (this.#life.closed) throw storeClosed()
+    await this.#parts.writer.probe()
   }
 
   check(): Promise<StoreCheck> {

@@ -3,7 +3,8 @@
  * thousand concurrent callers wait little longer than one. Touches the given environment, with one transaction at a time.
  *
  * A failed transaction may leave lmdb's environment unusable, and a write to it would then never return. So after a failure
- * the next transaction starts only once the environment has responded or has been reopened.
+ * the next transaction starts only once the environment has responded or has been reopened. On a file system that has turned
+ * read-only, a transaction ends the process. So none starts before a small write beside the data has succeeded.
  */
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { Database } from 'lmdb'
@@ -15,6 +16,7 @@ import { reasonOf, type CollectionName } from './failures.js'
 import { readContents, tallied, writeContents, type Contents } from './integrity/contents.js'
 import type { NewestVersion } from './integrity/newest-version.js'
 import { sealBytes } from './integrity/record-bytes.js'
+import { isError } from '../rules/model/realms.js'
 
 /**
  * With a value only, creates the record. With a value and `ifVersion`, replaces the record. With `ifVersion` only, removes
@@ -35,7 +37,7 @@ export interface GroupWriterDependencies {
   readonly environment: OpenEnvironment
   /** The writer closes these. */
   readonly diskReserve: DiskReserve
-  readonly newestVersion: Pick<NewestVersion, 'write' | 'close'>
+  readonly newestVersion: Pick<NewestVersion, 'write' | 'throwIfUnwritable' | 'flush' | 'close'>
   /** What the store contains. */
   readonly contents: Contents
   /** Opens the environment again after an unusable one was closed. */
@@ -60,6 +62,8 @@ export class GroupWriter {
   readonly #queue: Pending[] = []
   #environment: OpenEnvironment
   #state: 'open' | 'dead' | 'closed' = 'open'
+  /** False after any failure, until a write beside the data has been flushed. */
+  #isWritable = true
   #running: Promise<void> | undefined
   /** Undefined after a failed transaction, until it has been read again. */
   #contents: Contents | undefined
@@ -92,8 +96,20 @@ export class GroupWriter {
     })
   }
 
+  /** Resolves if the file system takes writes and flushes them. Rejects with `unavailable` if not. Does not touch lmdb. */
+  async probe(): Promise<void> {
+    try {
+      await this.#newestVersion.flush()
+      this.#isWritable = true
+    } catch (error) {
+      this.#isWritable = false
+      throw unwritable(error)
+    }
+  }
+
   /** Runs `action`, which writes what the store then contains, while no transaction is in progress. */
   async replaceContents(action: (environment: OpenEnvironment) => Contents): Promise<void> {
+    await this.probe()
     while (this.#running) await this.#running
     this.#contents = action(this.#environment)
     this.#lastVersion = Math.max(this.#lastVersion, this.#contents.lastVersion)
@@ -104,6 +120,7 @@ export class GroupWriter {
   async close(): Promise<void> {
     await this.#running
     try {
+      await this.probe()
       await this.#revive()
       release(this.#environment)
     } catch (error) {
@@ -128,6 +145,14 @@ export class GroupWriter {
       }
       if (this.#queue.length === 0) break
       const group = this.#queue.splice(0, maxGroupSize).filter(({ write }) => !write.signal?.aborted)
+      try {
+        await this.#throwIfUnwritable()
+      } catch (error) {
+        answerLast()
+        answerLast = doNothing
+        rejectAll(group, error)
+        continue
+      }
       try {
         await this.#revive()
         const writes = group.map(({ write }) => write)
@@ -170,6 +195,16 @@ export class GroupWriter {
     }
   }
 
+  async #throwIfUnwritable(): Promise<void> {
+    if (!this.#isWritable) return this.probe()
+    try {
+      this.#newestVersion.throwIfUnwritable()
+    } catch (error) {
+      this.#isWritable = false
+      throw unwritable(error)
+    }
+  }
+
   async #revive(): Promise<void> {
     if (this.#state === 'dead') {
       await this.#environment.root.close()
@@ -184,13 +219,22 @@ export class GroupWriter {
   /** Rejects the writes only after trying to reopen the environment, so that callers can read immediately afterwards. */
   async #fail(group: readonly Pending[], error: unknown): Promise<void> {
     const cause = await causeOf(error)
+    this.#isWritable = false
     if (this.#state === 'open' && !responds(this.#environment)) this.#state = 'dead'
     await this.#revive().catch(doNothing)
-    for (const { write, reject } of group) {
-      const message = `writing ${write.key} to ${write.collection} failed: ${reasonOf(cause)}`
-      reject(new FleetError('unavailable', message, { cause }))
-    }
+    rejectAll(group, cause)
   }
+}
+
+function rejectAll(group: readonly Pending[], cause: unknown): void {
+  for (const { write, reject } of group) {
+    const message = `writing ${write.key} to ${write.collection} failed: ${reasonOf(cause)}`
+    reject(new FleetError('unavailable', message, { cause }))
+  }
+}
+
+function unwritable(cause: unknown): FleetError {
+  return new FleetError('unavailable', `the file system of the store takes no writes: ${reasonOf(cause)}`, { cause })
 }
 
 /** What the store contains after the writes. No other process writes, so it is known in advance which conditions hold. */
@@ -230,7 +274,7 @@ function put(database: Database<Uint8Array, string>, write: Write, version: numb
  * error.
  */
 async function causeOf(error: unknown): Promise<unknown> {
-  if (!(error instanceof Error) || !('commitError' in error)) return error
+  if (!isError(error) || !('commitError' in error)) return error
   return Promise.race([Promise.resolve(error.commitError).catch((cause: unknown) => cause), nextTurn(error)])
 }
 

@@ -7,6 +7,7 @@ import { copyFile, mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { FleetError } from '../contracts/errors.js'
+import { aString, checkOptions, required } from '../contracts/option-checks.js'
 import type { Build, Detail, Server } from '../rules/model/resources.js'
 import { checkUnclaimed } from './claim.js'
 import { throwIfHeld } from './directory-lock.js'
@@ -32,6 +33,7 @@ const copied = ['data.mdb', 'newest-version']
  * `directory-unusable`, naming what is damaged, if a record cannot be read or is missing.
  */
 export async function readFileStore(options: { readonly directory: string }): Promise<StoreContents> {
+  checkOptions('readFileStore', options, { directory: required(aString) })
   const directory = resolve(options.directory)
   if (!existsSync(join(directory, 'data.mdb'))) throw new FleetError('not-found', `there is no store in ${directory}`)
   await throwIfHeld(directory)
@@ -57,7 +59,7 @@ async function readCopy(copy: string, directory: string): Promise<StoreContents>
   await checkFiles(copy)
   await checkStructure(copy, directory)
   const newestVersion = new NewestVersion(copy)
-  const environment = openEnvironment(await loadLmdb(), copy)
+  const environment = openEnvironment(loadLmdb(), copy)
   try {
     const lastReserved = await checkUnclaimed(environment, directory)
     const collections = openCollections(environment)

@@ -8,6 +8,7 @@ import { destroyCases } from './backend-cases/destroy.js'
 import { lifecycleCases } from './backend-cases/lifecycle.js'
 import { portCases } from './backend-cases/ports.js'
 import { restartCases } from './backend-cases/restart.js'
+import { stdinCases } from './backend-cases/stdin.js'
 import { watchCases } from './backend-cases/watch.js'
 import { Subject, type SubjectOptions } from './backend-subject.js'
 import type { ConformanceCase } from './conformance.js'
@@ -17,7 +18,7 @@ export interface BackendConformanceOptions extends SubjectOptions {
   readonly inapplicable?: Partial<Readonly<Record<BackendConformanceCase, string>>>
 }
 
-const cases = { ...lifecycleCases, ...destroyCases, ...portCases, ...watchCases, ...restartCases }
+const cases = { ...lifecycleCases, ...destroyCases, ...portCases, ...watchCases, ...restartCases, ...stdinCases }
 
 export type BackendConformanceCase = keyof typeof cases
 

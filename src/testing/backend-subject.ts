@@ -20,6 +20,8 @@ export type ConformanceProgram =
   /** Records the termination signal for `programSignalled`, but does not exit, so it has to be killed. */
   | 'ignores-terminate'
   | 'no-such-command'
+  /** Prints each line that arrives on its standard input. Its template has `stdin: true`. */
+  | 'prints-stdin'
 
 export interface OpenedBackend {
   readonly backend: Backend

@@ -53,7 +53,7 @@ export function faultyBackend(backend: Backend, faults: BackendFaults): Backend 
 
 /** Passes through the optional methods that the backend implements. */
 function optionalMethods(backend: Backend): Partial<Backend> {
-  const { check, prepare, protect, unprotect, find, agentEndpoint, logs } = backend
+  const { check, prepare, protect, unprotect, find, agentEndpoint, logs, writeStdin } = backend
   return {
     ...(check && { check: check.bind(backend) }),
     ...(prepare && { prepare: prepare.bind(backend) }),
@@ -62,6 +62,7 @@ function optionalMethods(backend: Backend): Partial<Backend> {
     ...(find && { find: find.bind(backend) }),
     ...(agentEndpoint && { agentEndpoint: agentEndpoint.bind(backend) }),
     ...(logs && { logs: logs.bind(backend) }),
+    ...(writeStdin && { writeStdin: writeStdin.bind(backend) }),
   }
 }
 

@@ -101,7 +101,13 @@ export function completeServer(ref: Ref): Server {
       counters: { rooms: { count: 3, capacity: 10 } },
       lists: { players: { values: ['amie', 'bob'], capacity: 100 }, empty: { values: [], capacity: 0 } },
     },
-    ending: { reason: 'Exited', message: 'the process exited with status 0', crash: false, at: 1_700_000_004_000 },
+    ending: {
+      reason: 'NonZeroExit',
+      message: 'the process exited with status 3',
+      crash: true,
+      at: 1_700_000_004_000,
+      exitCode: 3,
+    },
   }
 }
 

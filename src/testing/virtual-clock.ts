@@ -5,7 +5,7 @@
  * All pending promise jobs run between two timers. The clock does not wait for real I/O.
  */
 import { AssertionError } from 'node:assert'
-import type { Clock } from '../contracts/clock.js'
+import { backgroundClock, type Clock } from '../contracts/clock.js'
 import { FleetError } from '../contracts/errors.js'
 import { seededRandom } from './random.js'
 import { type Timer, TimerHeap } from './timer-heap.js'
@@ -29,11 +29,20 @@ export interface VirtualClock extends Clock {
   settle(): Promise<void>
   /** Advances the clock from timer to timer until the condition holds. Rejects after `limitMs` of clock time (default 60 s). */
   until(condition: () => boolean | Promise<boolean>, limitMs?: number): Promise<void>
+  /**
+   * Advances the clock from timer to timer until the promise settles, and settles as it does: for a call that waits, such as
+   * `await clock.run(fleet.allocate(request, { waitMs: 10_000 }))`. The promise must not wait for another call that advances this clock.
+   * Rejects after `limitMs` of clock time (default one hour), or if no timer is left.
+   */
+  run<T>(promise: PromiseLike<T>, limitMs?: number): Promise<T>
   /** Changes only the wall-clock time, as when an operator sets the clock. Timers are not affected. */
   jumpWall(ms: number): void
   /** Simulates a machine that sleeps for `ms`: timers that become due meanwhile fire after it wakes up. */
   suspend(ms: number): Promise<void>
 }
+
+/** In real time: less than test runners give a test by default. */
+const stillMs = 4_000
 
 /** The maximum delay. For a longer one, `setTimeout` would fire immediately, so this clock rejects it. */
 const maxTimerMs = 2 ** 31 - 1
@@ -57,6 +66,13 @@ export function virtualClock(options: VirtualClockOptions = {}): VirtualClock {
     advance: (ms) => time.inTurn(() => time.runUntil(time.elapsedMs + duration(ms))),
     settle: () => time.inTurn(() => time.runUntil(time.elapsedMs)),
     until: (condition, limitMs = 60_000) => time.inTurn(() => time.runUntilTrue(condition, limitMs)),
+    async run(promise, limitMs = 3_600_000) {
+      let isSettled = false
+      const settled = () => void (isSettled = true)
+      promise.then(settled, settled)
+      await time.inTurn(() => time.runUntilTrue(() => isSettled, limitMs, 'the promise has not settled'))
+      return promise
+    },
     jumpWall(ms) {
       wallJumpMs += ms
     },
@@ -68,6 +84,8 @@ export function virtualClock(options: VirtualClockOptions = {}): VirtualClock {
   }
 }
 
+let hasWarned = false
+
 /** The elapsed time and the timers that depend on it. */
 class VirtualTime {
   elapsedMs = 0
@@ -76,6 +94,9 @@ class VirtualTime {
   #order = 0
   /** Settles when the current call ends. The next call waits for it, since only one call at a time may advance the clock. */
   #running: Promise<unknown> = Promise.resolve()
+  #isMoving = false
+  /** Cancels the warning, which comes if timers wait and the clock stays where it is. */
+  #cancelWarning: (() => void) | undefined
 
   after(ms: number, fn: () => void): () => void {
     if (!(ms <= maxTimerMs)) throw new FleetError('invalid', `a timer must be at most ${maxTimerMs} ms, got ${ms}`)
@@ -83,6 +104,7 @@ class VirtualTime {
     const timer: Timer = { setMs: elapsedMs, dueMs: elapsedMs + Math.max(0, ms), order: this.#order++, fn }
     this.#timers.push(timer)
     this.pending++
+    if (!this.#isMoving && ms > 0) this.#cancelWarning ??= backgroundClock.after(stillMs, () => this.#warn())
     return () => {
       if (!timer.fn) return
       timer.fn = undefined
@@ -91,10 +113,28 @@ class VirtualTime {
   }
 
   inTurn<T>(work: () => Promise<T>): Promise<T> {
-    const result = this.#running.then(work)
+    this.#isMoving = true
+    this.#cancelWarning?.()
+    this.#cancelWarning = undefined
+    const mine = this.#running.then(work)
+    const result = mine.finally(() => void (this.#last === result && (this.#isMoving = false)))
+    this.#last = result
     // The caller handles a rejection of `result`. The next call only waits until `result` settles.
     this.#running = result.catch(() => {})
     return result
+  }
+
+  #last: Promise<unknown> | undefined
+
+  /** Once in a process: the clock of a test that has ended stands still, too. */
+  #warn(): void {
+    if (hasWarned || this.pending === 0) return
+    hasWarned = true
+    process.emitWarning(
+      `a virtual clock has stood still for ${stillMs / 1_000} s, and timers wait for it (${this.pending}): ` +
+        'advance it, or await clock.run(promise) instead of the promise',
+      { type: 'VirtualClockWarning' },
+    )
   }
 
   async runUntil(targetMs: number): Promise<void> {
@@ -113,14 +153,18 @@ class VirtualTime {
     this.elapsedMs = Math.max(this.elapsedMs, targetMs)
   }
 
-  async runUntilTrue(condition: () => boolean | Promise<boolean>, limitMs: number): Promise<void> {
+  async runUntilTrue(
+    condition: () => boolean | Promise<boolean>,
+    limitMs: number,
+    failure = 'the condition did not hold',
+  ): Promise<void> {
     const endMs = this.elapsedMs + limitMs
     await this.runUntil(this.elapsedMs)
     while (!(await condition())) {
       const next = this.#timers.peek()
       if (!next || next.dueMs > endMs) {
         const why = next ? `not within ${limitMs} ms` : `and no timer is left`
-        throw new AssertionError({ message: `the condition did not hold, ${why}` })
+        throw new AssertionError({ message: `${failure}, ${why}` })
       }
       await this.runUntil(Math.max(this.elapsedMs, next.dueMs))
     }

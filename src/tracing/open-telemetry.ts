@@ -1,6 +1,5 @@
 /** Types for the part of @opentelemetry/api that is used, and the function that loads it. */
-import { FleetError } from '../contracts/errors.js'
-import { loadOptionalPackage } from '../platform/optional-package.js'
+import { loadOptionalPackage, unusablePackage } from '../platform/optional-package.js'
 
 export type Attributes = Readonly<Record<string, string | number | boolean>>
 
@@ -50,10 +49,7 @@ export interface OpenTelemetry {
 export function loadOpenTelemetry(): OpenTelemetry {
   const loaded = loadOptionalPackage('@opentelemetry/api', 'tracedFleet')
   if (isOpenTelemetry(loaded)) return loaded
-  throw new FleetError(
-    'internal',
-    'tracedFleet cannot use the installed version of @opentelemetry/api: npm install @opentelemetry/api@1',
-  )
+  throw unusablePackage('@opentelemetry/api', 'tracedFleet')
 }
 
 function isOpenTelemetry(value: unknown): value is OpenTelemetry {

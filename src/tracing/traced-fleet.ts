@@ -1,11 +1,12 @@
 /** A fleet whose allocations, and whose servers' starts and endings, are traced. */
 import { FleetError, messageOf } from '../contracts/errors.js'
-import { checkOptions, withMethods } from '../contracts/option-checks.js'
+import { checkFleet, checkOptions, withMethods } from '../contracts/option-checks.js'
 import type { AllocateManyOptions, AllocateOptions, Fleet } from '../contracts/fleet.js'
 import { internalsOf, withInternals } from '../fleet/internals.js'
 import { isObject } from '../rules/validation/problem.js'
 import { type Attributes, type HeaderReader, loadOpenTelemetry, type TracerProviderLike } from './open-telemetry.js'
 import { ServerSpans } from './server-spans.js'
+import { isError } from '../rules/model/realms.js'
 
 export interface TracedFleetOptions {
   /** Default: the provider that is registered globally, which may happen later. */
@@ -20,6 +21,7 @@ export interface TracedFleetOptions {
  * the spans that are open. Throws `internal` if @opentelemetry/api is not installed.
  */
 export function tracedFleet(fleet: Fleet, options: TracedFleetOptions = {}): Fleet {
+  checkFleet('tracedFleet', fleet, ['allocate', 'on', 'builds', 'servers'])
   checkOptions('tracedFleet', options, { tracerProvider: withMethods('a TracerProvider', ['getTracer']) })
   const api = loadOpenTelemetry()
   const tracer = (options.tracerProvider ?? api.trace).getTracer('gamekeeper')
@@ -31,7 +33,7 @@ export function tracedFleet(fleet: Fleet, options: TracedFleetOptions = {}): Fle
       return await api.context.with(api.trace.setSpan(api.context.active(), span), call)
     } catch (error) {
       if (FleetError.is(error)) span.setAttributes({ 'gamekeeper.error_code': error.code })
-      span.recordException(error instanceof Error ? error : messageOf(error))
+      span.recordException(isError(error) ? error : messageOf(error))
       span.setStatus({ code: api.SpanStatusCode.ERROR, message: messageOf(error) })
       throw error
     } finally {

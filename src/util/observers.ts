@@ -33,7 +33,7 @@ export class Observers {
     const since = this.#clock.elapsed()
     const result = work()
     const ms = this.#clock.elapsed() - since
-    this.#reportAll((observer) => report(observer, ms))
+    this.report((observer) => report(observer, ms))
     return result
   }
 
@@ -45,7 +45,7 @@ export class Observers {
     const since = this.#clock.elapsed()
     const settled = (outcome: 'ok' | ErrorCode) => {
       const ms = this.#clock.elapsed() - since
-      this.#reportAll((observer) => report(observer, outcome, ms))
+      this.report((observer) => report(observer, outcome, ms))
     }
     const promise = call()
     promise.then(
@@ -55,7 +55,8 @@ export class Observers {
     return promise
   }
 
-  #reportAll(report: (observer: FleetObserver) => void): void {
+  /** Calls an observer's method, for what needs no duration. */
+  report(report: (observer: FleetObserver) => void): void {
     for (const observer of this.#observers) {
       try {
         report(observer)
@@ -67,9 +68,10 @@ export class Observers {
 }
 
 function withBoundMethods(observer: FleetObserver): FleetObserver {
-  const { allocated, reconciled, backendCall, storeCall, forwarded } = observer
+  const { allocated, answered, reconciled, backendCall, storeCall, forwarded } = observer
   return {
     ...(allocated && { allocated: allocated.bind(observer) }),
+    ...(answered && { answered: answered.bind(observer) }),
     ...(reconciled && { reconciled: reconciled.bind(observer) }),
     ...(backendCall && { backendCall: backendCall.bind(observer) }),
     ...(storeCall && { storeCall: storeCall.bind(observer) }),

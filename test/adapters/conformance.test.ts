@@ -18,10 +18,13 @@ describe('the memory backend', () => {
     'exits-5-late': { exitsWith: 5, exitsAfterMs: 100 },
     'ignores-terminate': { ignoresTerminate: true },
     'no-such-command': { cannotStart: 'no such command: arena' },
+    'prints-stdin': {},
   }
   let opened: MemoryBackend | undefined
+  const withoutLogs = 'keeps no logs'
   const cases = backendConformance({
     graceMs: 200,
+    inapplicable: { 'stdin: lines reach the game in their order, before and after a host restart': withoutLogs },
     programSignalled: ({ ref }) => vi.waitFor(() => expect(opened?.server(ref).isSignalled).toBe(true), 60_000),
     template: (program) => ({ metadata: { program }, spec: { containers: [{ name: 'game' }] } }),
     async open({ publicPorts = 100 }) {
@@ -56,10 +59,13 @@ describe('the process backend', () => {
       `cd "${markers}"; trap ': >"$PF_GAMESERVER_NAME.signalled"' TERM; : >"$PF_GAMESERVER_NAME"; while :; do sleep 0.1; done`,
     ),
     'no-such-command': ['/no/such/command'],
+    'prints-stdin': ['cat'],
   }
   const cases = backendConformance({
     graceMs: 500,
-    template: (program) => ({ spec: { containers: [{ name: 'game', command: commands[program] }] } }),
+    template: (program) => ({
+      spec: { containers: [{ name: 'game', command: commands[program], stdin: program === 'prints-stdin' }] },
+    }),
     programUp: ({ ref }) => vi.waitFor(() => expect(existsSync(join(markers, ref.name))).toBe(true), 60_000),
     programSignalled: ({ ref }) =>
       vi.waitFor(() => expect(existsSync(join(markers, `${ref.name}.signalled`))).toBe(true), 60_000),

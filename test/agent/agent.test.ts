@@ -7,6 +7,7 @@ import { closeServer, httpServer, listen } from '../../src/platform/http-server.
 import type { Heartbeat, HeartbeatAnswer, HeartbeatHold } from '../../src/rules/game/heartbeat.js'
 import { maintenanceNotice } from '../../src/rules/game/maintenance-notice.js'
 import { call, until, listening, rawConnection } from '../http/client.js'
+import { targetOf } from './target.js'
 
 const id = 'arena-x7k2p.6f1c0a'
 const sessionId = 'd3b07384-d9a0-4d5b-8f3c-1f1c3f0e9a11'
@@ -18,12 +19,12 @@ let beats: [string, Heartbeat][]
 let agent: Agent
 let url: string
 
-const target = {
+const target = targetOf({
   heartbeat(sessionHostId: string, heartbeat: Heartbeat) {
     beats.push([sessionHostId, heartbeat])
     return answer
   },
-}
+})
 
 beforeEach(async () => {
   answer = proceed
@@ -224,11 +225,11 @@ describe('the agent responds', () => {
       warn: nothing,
       error: (_: object, text: string) => errors.push(text),
     }
-    const failing = {
-      heartbeat(): HeartbeatAnswer {
+    const failing = targetOf({
+      heartbeat() {
         throw new Error('broken')
       },
-    }
+    })
     const server = await listening(agentListener(failing, { logger }))
     const reply = await call('PATCH', `${server.url}/v1/sessionHosts/${id}`, { body: beat })
     await server.close()

@@ -9,12 +9,13 @@ import {
   type ServerDataUpdate,
   systemClock,
 } from '../../src/index.js'
-import { agentListener, type HeartbeatTarget } from '../../src/agent/index.js'
+import { agentListener } from '../../src/agent/index.js'
 import { memoryBackend } from '../../adapters/memory/index.js'
 import { AgentClient } from '../../src/sdk/agent-client.js'
 import { updateData } from '../../src/sdk/server-data.js'
 import { build, standingBy } from '../http/fleet.js'
 import { call, listening } from '../http/client.js'
+import { targetOf } from './target.js'
 
 async function agentOf(listener: RequestListener): Promise<string> {
   const server = await listening(listener)
@@ -33,14 +34,13 @@ const data = { labels: { map: 'dust' }, annotations: {}, counters: {}, lists: {}
 /** Answers changes with the given results, one after the other; `made` are those that it has got. */
 function target(...results: readonly (Error | undefined)[]) {
   const made: ServerDataUpdate[] = []
-  const fake: HeartbeatTarget = {
-    heartbeat: () => ({ operation: 'Continue', nextHeartbeatIntervalMs: 1_000 }),
+  const fake = targetOf({
     async updateOwnData(_, change) {
       const result = results[made.push(change) - 1]
       if (result) throw result
       return data
     },
-  }
+  })
   return { fake, made }
 }
 
@@ -144,7 +144,7 @@ describe('the endpoint', () => {
     const { fake } = target()
     let settle = () => {}
     const held = new Promise<void>((resolve) => (settle = resolve))
-    const slow: HeartbeatTarget = { ...fake, updateOwnData: () => held.then(() => data) }
+    const slow = { ...fake, updateOwnData: () => held.then(() => data) }
     const url = await agentOf(agentListener(slow))
     const replies: number[] = []
     const calls = Array.from({ length: 17 }, async () => {
@@ -154,12 +154,5 @@ describe('the endpoint', () => {
     await Promise.all(calls)
     expect(replies.filter((status) => status === 429)).toHaveLength(1)
     expect(replies.filter((status) => status === 200)).toHaveLength(16)
-  })
-
-  it('says that a host without this call has none', async () => {
-    const { heartbeat } = target().fake
-    const url = await agentOf(agentListener({ heartbeat }))
-    const reply = await call('PATCH', `${url}/v1/sessionHosts/a.1/data`, { body: { labels: {} } })
-    expect([reply.status, JSON.parse(reply.text).code]).toEqual([501, 'unsupported'])
   })
 })

@@ -43,14 +43,6 @@ describe('a game that takes its own server', () => {
     const { status, headers } = await call('POST', `${url}/v1/sessionHosts/${id}/session`, { body: {} })
     expect([status, headers['allow']]).toEqual([405, 'PATCH'])
   })
-
-  it('says that a host without this call has none', async () => {
-    const agent = await listening(
-      agentListener({ heartbeat: () => ({ operation: 'Continue', nextHeartbeatIntervalMs: 1_000 }) }),
-    )
-    onTestFinished(() => agent.close())
-    expect(await take(agent.url, 'a.1', {})).toMatchObject({ status: 501, code: 'unsupported' })
-  })
 })
 
 describe('allocateSelf() of the SDK', () => {

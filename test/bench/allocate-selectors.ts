@@ -14,7 +14,10 @@ const hourMs = 3_600_000
 const idOf = (n: number) => `build-${n % builds}`
 
 /** Every fifth request is one of these five; `n` decides its builds. */
-function selective(n: number): Omit<AllocationRequest, 'sessionID'> {
+/** A request without its session. */
+type Target = AllocationRequest extends infer T ? (T extends AllocationRequest ? Omit<T, 'sessionID'> : never) : never
+
+function selective(n: number): Target {
   const map = maps[n % maps.length] ?? ''
   switch (n % 5) {
     case 0:
@@ -103,7 +106,7 @@ export async function open({ servers, calls }: { servers: number; calls: number 
     await vary()
     return cost
   }
-  const requestsOf = (ask: (n: number) => Omit<AllocationRequest, 'sessionID'>) =>
+  const requestsOf = (ask: (n: number) => Target) =>
     Array.from({ length: calls }, (_, n) => ({ ...ask(n), sessionID: randomUUID(), initialPlayers: ['amie'] }))
   return {
     plain: () => measure(requestsOf((n) => ({ buildID: idOf(n) }))),

@@ -3,7 +3,8 @@
  * most work. The fleet has thousands of builds and servers.
  */
 import { randomUUID } from 'node:crypto'
-import { get } from 'node:http'
+import { get, request as httpRequest } from 'node:http'
+import { setTimeout as pause } from 'node:timers/promises'
 import { serve } from 'gamekeeper/http'
 import { fleetMetrics } from 'gamekeeper/metrics'
 import { openFleet } from './fleet.js'
@@ -11,7 +12,9 @@ import { ownCpuUs } from './load.js'
 import { atMost, type Bench } from './row.js'
 import { startSubject } from './subject.js'
 
-export async function open({ builds, servers }: { builds: number; servers: number }) {
+const dearID = 'dear'
+
+export async function open({ builds, servers, own }: { builds: number; servers: number; own: number }) {
   const { fleet } = await openFleet({ servers })
   await Promise.all(
     Array.from({ length: builds }, (_, i) =>
@@ -27,14 +30,35 @@ export async function open({ builds, servers }: { builds: number; servers: numbe
       }),
     ),
   )
+  // Each of its servers has a label of its own.
+  await fleet.builds.create({
+    metadata: { name: 'dear' },
+    spec: {
+      buildID: dearID,
+      standingBy: own,
+      max: own,
+      portsToExpose: [7_777],
+      template: { spec: { containers: [{ name: 'game', command: ['game'] }] } },
+    },
+  })
+  while ((await fleet.builds.get('dear')).status.currentStandingBy < own) await pause(20)
+  const labelled = (await fleet.servers.list()).filter(({ metadata }) => metadata.name.startsWith('dear-'))
+  await Promise.all(
+    labelled.map(({ metadata }, i) => fleet.servers.update(metadata.name, { labels: { own: `label-${i}` } })),
+  )
   let lastEvent = 0
   for await (const { seq } of fleet.events({ from: 1, signal: AbortSignal.timeout(500) })) lastEvent = seq
   const metrics = fleetMetrics(fleet)
-  const { managementUrl } = await serve({ fleet, metrics, allocation: { port: 0 }, management: { port: 0 } })
+  const { allocationUrl, managementUrl } = await serve({
+    fleet,
+    metrics,
+    allocation: { port: 0 },
+    management: { port: 0 },
+  })
   let isWatched = false
   let longestMs = 0
   return {
-    address: () => ({ url: managementUrl, lastEvent }),
+    address: () => ({ url: managementUrl, allocationUrl, lastEvent }),
     watch() {
       let wallMs = performance.now()
       let cpuUs = ownCpuUs()
@@ -76,6 +100,26 @@ function read(url: string, isEnough: (text: string) => boolean = () => false): P
   })
 }
 
+function post(url: string, body: string): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const sent = httpRequest(url, { agent: false, method: 'POST' }, (response) => {
+      if (response.statusCode !== 200) reject(new Error(`${url} answered with ${response.statusCode}`))
+      response.resume().on('end', resolve)
+    })
+    sent.on('error', reject).end(body)
+  })
+}
+
+/** About 1 MB: as many conditions as a batch of this size can have. No server meets the last one of each selector. */
+function dearBatch(): string {
+  const values = (i: number) => Array.from({ length: 32 }, (_, n) => `none-${i}-${n}`)
+  const matchExpressions = Array.from({ length: 16 }, (_, i) => {
+    return { key: 'own', operator: i < 15 ? 'NotIn' : 'In', values: values(i) }
+  })
+  const select = Array.from({ length: 8 }, () => ({ builds: [dearID], matchExpressions }))
+  return JSON.stringify({ requests: Array.from({ length: 26 }, () => ({ sessionID: randomUUID(), select })) })
+}
+
 export const longestStall: Bench = {
   names: ['longest-stall'],
 
@@ -84,9 +128,11 @@ export const longestStall: Bench = {
     const servers = quick ? 50 : 10_000
     const readers = quick ? 5 : 100
     const rounds = quick ? 1 : 5
-    const subject = await startSubject(import.meta.url, open, { builds, servers })
+    const own = quick ? 20 : 300
+    const batches = quick ? 1 : 10
+    const subject = await startSubject(import.meta.url, open, { builds, servers, own })
     try {
-      const { url, lastEvent } = await subject.address()
+      const { url, allocationUrl, lastEvent } = await subject.address()
       const api = `${url}/api/v1`
       const isLast = (text: string) => text.includes(`"seq":${lastEvent}}`)
       const requests: Readonly<Record<string, () => Promise<unknown>>> = {
@@ -95,6 +141,10 @@ export const longestStall: Bench = {
         'page of servers': () => read(`${api}/gameservers?limit=500`),
         'details of a build': () => read(`${api}/gameserverbuilds/default/arena/gameserverdetails`),
         metrics: () => read(`${url}/metrics`),
+        'dear selectors': () =>
+          Promise.all(
+            Array.from({ length: batches }, () => post(`${allocationUrl}/api/v1/allocate-many`, dearBatch())),
+          ),
         'event readers': () => Promise.all(Array.from({ length: readers }, () => read(`${api}/events?from=1`, isLast))),
       }
       const stalls: [string, number][] = []

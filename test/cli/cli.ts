@@ -17,6 +17,8 @@ export interface CliOptions {
   readonly input?: string
   /** Options of node. */
   readonly node?: readonly string[]
+  /** The limit of open files, as set by `ulimit -n`. */
+  readonly openFiles?: number
 }
 
 export interface CliResult {
@@ -49,9 +51,13 @@ export function startCli(args: readonly string[], options?: CliOptions): Running
 }
 
 /** Starts a command that the caller ends. */
-export function launchCli(args: readonly string[], { env = {}, cwd = root, node = [] }: CliOptions = {}): RunningCli {
+export function launchCli(args: readonly string[], options: CliOptions = {}): RunningCli {
+  const { env = {}, cwd = root, node = [], openFiles } = options
   const own = { PATH: process.env['PATH'] ?? '', HOME: process.env['HOME'] ?? '' }
-  const child = spawn(process.execPath, [...node, program, ...args], { cwd, env: { ...own, ...env } })
+  const command = [process.execPath, ...node, program, ...args]
+  const limited = openFiles === undefined ? [] : ['/bin/sh', '-c', `ulimit -n ${openFiles}; exec "$@"`, 'sh']
+  const [first = '', ...rest] = [...limited, ...command]
+  const child = spawn(first, rest, { cwd, env: { ...own, ...env } })
   const closed = once(child, 'close')
   const output = { stdout: '', stderr: '' }
   child.stdout.setEncoding('utf8').on('data', (part: string) => (output.stdout += part))

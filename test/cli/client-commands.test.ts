@@ -34,6 +34,7 @@ let env: Readonly<Record<string, string>> = {}
 beforeAll(async () => {
   cwd = await realpath(await mkdtemp(join(tmpdir(), 'gamekeeper-cli-')))
   await writeFile(join(cwd, 'build.yaml'), buildYaml)
+  await writeFile(join(cwd, 'utf16.yaml'), buildYaml, 'utf16le')
   await writeFile(join(cwd, 'token'), tokens.manage)
   await start()
   await ok(['apply', '-f', 'build.yaml'])
@@ -105,11 +106,49 @@ describe('apply', () => {
     expect(await ok(['delete', 'build', 'duel'])).toBe('build duel deleted\n')
   })
 
+  it('takes what other programs print: comments alone, lists, merge keys, a byte order mark, and its own output', async () => {
+    const unchanged = 'build arena unchanged\n'
+    expect(await ok(['apply', '-f', '-'], `---\n# Source: fleet/templates/none.yaml\n---${buildYaml}---\n`)).toBe(
+      unchanged,
+    )
+    const item = buildYaml.trimEnd().replaceAll('\n', '\n    ').replace('\n    ', '\n  - ')
+    expect(await ok(['apply', '-f', '-'], `apiVersion: v1\nkind: List\nitems:${item}\n`)).toBe(unchanged)
+    const merged = buildYaml.replace(
+      'spec:\n  buildID',
+      'base: &base { standingBy: 1, max: 3 }\nspec:\n  <<: *base\n  buildID',
+    )
+    expect(await ok(['apply', '-f', '-'], merged.replace(/ {2}standingBy: 1\n {2}max: 3\n/, ''))).toBe(unchanged)
+    expect(await ok(['apply', '-f', '-'], `\uFEFF${buildYaml}`)).toBe(unchanged)
+    expect(await ok(['apply', '-f', '-'], await ok(['get', 'builds', '--json']))).toBe(unchanged)
+  })
+
   it.each([
     ['no.yaml', '', /^gamekeeper: --file: no.yaml cannot be read: ENOENT/],
+    ['-', `a: 1\nb: ${'['.repeat(20_000)}`, /^gamekeeper: line 2 of stdin is nested deeper than 100 levels$/],
+    ['-', `a: ${'{b: '.repeat(20_000)}`, /^gamekeeper: line 1 of stdin is nested deeper than 100 levels$/],
+    ['-', '- '.repeat(20_000), /^gamekeeper: line 1 of stdin is nested too deeply: it is indented by \d+ columns$/],
+    [
+      '-',
+      Array.from({ length: 1_000 }, (_, i) => `${' '.repeat(i)}a:`).join('\n'),
+      /nested too deeply: it is indented by 401 columns$/,
+    ],
+    ['-', `a: "${'x'.repeat(10_000)}`, /^gamekeeper: stdin is neither YAML nor JSON: .{1,150}$/],
+    [
+      '-',
+      `a: &a [1]\nb: &b [${'*a,'.repeat(99)}]\nc: [${'*b,'.repeat(99)}]`,
+      /^gamekeeper: stdin cannot be read: .*alias.*$/,
+    ],
     ['-', 'metadata: [', /^gamekeeper: stdin is neither YAML nor JSON: /],
     ['-', 'kind: Pod', /^gamekeeper: stdin is not a build: it must have metadata and spec$/],
-    ['-', '', /^gamekeeper: stdin is empty$/],
+    ['-', '', /^gamekeeper: stdin has no builds: it is empty, or all comments$/],
+    ['-', '---\n# nothing is enabled\n', /^gamekeeper: stdin has no builds: it is empty, or all comments$/],
+    ['utf16.yaml', '', /^gamekeeper: utf16.yaml is UTF-16, as > of Windows PowerShell writes it; save it as UTF-8/],
+    ['-', 'kind: List\nitems: [{ kind: Pod, metadata: {}, spec: {} }]', /^gamekeeper: item 1 of stdin has kind Pod/],
+    [
+      '-',
+      'metadata: { name: a }\nspec: { standby: 1, max: x }',
+      /spec.standby is not allowed.*; also spec.max must be/,
+    ],
     ['-', buildYaml.replace('standingBy: 1', 'standingBy: x'), /^gamekeeper: .*standingBy/],
   ])('of %s with %j fails with one line', async (file, input, message) => {
     const { code, stdout, stderr } = await run(['apply', '-f', file], {}, input)

@@ -3,7 +3,7 @@ import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { call } from '../http/client.js'
-import { hasColours } from '../../src/cli/terminal.js'
+import { hasColours, shownOn } from '../../src/cli/terminal.js'
 import { cli, emptyDirectory, startCli } from './cli.js'
 
 const free = { ALLOCATION_PORT: '0', MANAGEMENT_PORT: '0', BACKEND: 'memory', SAMPLE: 'off' }
@@ -52,6 +52,13 @@ describe('help and mistakes', () => {
   it('without a command prints its help on stderr, with exit code 2', async () => {
     const { code, stdout, stderr } = await cli([])
     expect([code, stdout, stderr.split('\n')[0]]).toEqual([2, '', 'Usage: gamekeeper [options] [command]'])
+  })
+
+  it('shows control characters as escapes on a terminal, except for colours, and leaves what is piped alone', () => {
+    const hostile = 'a\u001b]52;c;ZXZpbA==\u0007b\r\u009b2Jc\td\n'
+    expect(shownOn(true)(hostile)).toBe('a\\u001b]52;c;ZXZpbA==\\u0007b\\u000d\\u009b2Jc\td\n')
+    expect(shownOn(true)('\u001b[31mred\u001b[39m')).toBe('\u001b[31mred\u001b[39m')
+    expect(shownOn(false)(hostile)).toBe(hostile)
   })
 
   it.each([

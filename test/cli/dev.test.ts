@@ -6,6 +6,7 @@ import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { describe, expect, it } from 'vitest'
 import { until } from '../e2e/until.js'
+import { copyWithDependencies, pack, unpack } from '../package/consumer.js'
 import { root } from '../package/sources.js'
 import { cli, emptyDirectory, startCli } from './cli.js'
 
@@ -69,6 +70,37 @@ describe('gamekeeper dev', () => {
     expect(await processesOf(join(cwd, '.gamekeeper'))).toEqual([])
   })
 
+  it('refuses fewer servers at most than it keeps ready', async () => {
+    const dev = startCli(['dev', '--standing-by', '3', '--max', '1'], {
+      cwd: await emptyDirectory(),
+      env: settings('30180-30198'),
+    })
+    expect(await dev.exit()).toMatchObject({
+      code: 1,
+      stderr: expect.stringContaining('--max must be at least --standing-by (3), but is 1'),
+    })
+  })
+
+  it.each([
+    ['AGENT_PORT, if it is set', { AGENT_PORT: '30199' }, /127\.0\.0\.1:30199 /],
+    ['a free port by default, so that several may run at once', {}, /127\.0\.0\.1:(?!56001 )[1-9]\d+ /],
+  ])('listens for heartbeats on %s', { timeout: limitMs }, async (_, own, endpoint) => {
+    const cwd = await emptyDirectory()
+    const game = `
+      const config = JSON.parse(require('node:fs').readFileSync(process.env.GSDK_CONFIG_FILE, 'utf8'))
+      const { heartbeatEndpoint, sessionHostId } = config
+      fetch('http://' + heartbeatEndpoint + '/v1/sessionHosts/' + sessionHostId, {
+        method: 'PATCH', body: JSON.stringify({ currentGameState: 'Initializing', currentGameHealth: 'Healthy' }),
+      }).then(async (answer) => console.log('heard at', heartbeatEndpoint, (await answer.json()).operation))
+      setInterval(() => {}, 1_000)`
+    const dev = startCli(['dev', 'node', '-e', game], { cwd, env: { ...settings('30180-30198'), ...own } })
+    const [line] = await dev.untilPrinted(/heard at .*/)
+    expect(line).toMatch(endpoint)
+    expect(line).toMatch(/ Continue$/)
+    dev.signal('SIGINT')
+    expect((await dev.exit()).code).toBe(0)
+  })
+
   it('ends the games of an earlier run that was killed', { timeout: limitMs }, async () => {
     const cwd = await emptyDirectory()
     const first = startCli(['dev'], { cwd, env: settings('30140-30159') })
@@ -113,6 +145,18 @@ describe('gamekeeper init', () => {
     await dev.untilPrinted(/exited with code 0/)
     dev.signal('SIGINT')
     expect((await dev.exit()).code).toBe(0)
+  })
+
+  it('depends on the file that the package was installed from, if it was one', { timeout: limitMs }, async () => {
+    const cwd = await emptyDirectory()
+    await unpack(await pack(cwd), cwd)
+    await copyWithDependencies(cwd, ['eventemitter3', 'lmdb', 'commander', 'yaml'])
+    const packages = { 'node_modules/gamekeeper': { resolved: 'file:../packed/gamekeeper-1.0.0.tgz' } }
+    await writeFile(join(cwd, 'node_modules/.package-lock.json'), JSON.stringify({ packages }))
+    const program = join(cwd, 'node_modules/gamekeeper/dist/src/cli/main.js')
+    await exec(process.execPath, [program, 'init', 'arena'], { cwd })
+    const manifest: unknown = JSON.parse(await readFile(join(cwd, 'arena/package.json'), 'utf8'))
+    expect(manifest).toMatchObject({ dependencies: { gamekeeper: 'file:../../packed/gamekeeper-1.0.0.tgz' } })
   })
 
   it('overwrites nothing, and keeps an existing package.json', async () => {

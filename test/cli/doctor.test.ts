@@ -31,6 +31,7 @@ it('finds nothing on a machine that has what a server needs', async () => {
   expect(stdout).toMatch(/; (--isolation systemd works here|systemd: )/)
   expect(stdout).toMatch(/ok {3}memory of games: (per server, by cgroup v[12]\n|.*; to mend: run as root)/)
   expect(stdout).toMatch(/ok {3}tasks of games: (per server, by cgroup v[12]\n|.*; to mend: run as root)/)
+  expect(stdout).toContain('ok   restarts: games survive those by this process manager')
   expect(code).toBe(0)
 })
 

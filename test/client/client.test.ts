@@ -96,11 +96,48 @@ describe('a client of a fleet', () => {
     await expect(client.servers.reserve(ref, { forMs: 60_000 })).rejects.toMatchObject({ code: 'in-use' })
     expect((await client.servers.release(ref)).status).not.toHaveProperty('reservedUntil')
     await client.sessions.end(sessionID)
-    expect((await fleet.servers.get(ref)).status.message).toBe(`session ${sessionID} was ended by an operator`)
+    expect((await fleet.servers.get(ref)).status.message).toBe(`session ${sessionID} was ended by sessions.end`)
     await client.servers.delete(ref)
     expect(await client.builds.list()).toHaveLength(1)
     await client.builds.delete('arena')
     expect(await client.builds.list()).toEqual([])
+  })
+
+  it('waits for the end of a session, and says how it has ended', async () => {
+    await client.builds.create(build())
+    await standingBy(fleet, 2)
+    const { server: ref } = await client.allocate({ buildID, sessionID, initialPlayers: ['amie'] })
+    const ended = client.sessions.ended(sessionID)
+    const late = client.sessions.ended(sessionID, { waitMs: 20 })
+    await expect(late).rejects.toMatchObject({ code: 'aborted' })
+    await expect(client.sessions.ended('nothing')).rejects.toMatchObject({ code: 'not-found' })
+    await expect(client.sessions.ended(sessionID, { waitMs: -1 })).rejects.toMatchObject({ code: 'invalid' })
+    backend.server(ref).exit(9)
+    expect(await ended).toMatchObject({ state: 'Ended', reason: 'Crashed', exitCode: 9, initialPlayers: ['amie'] })
+    expect(await ended).toEqual(await fleet.sessions.ended(sessionID))
+    expect(await client.sessions.get(sessionID)).toEqual(await ended)
+    expect(await client.sessions.ended(sessionID)).toEqual(await ended)
+    const { sessionUid } = await ended
+    const aborter = new AbortController()
+    for await (const event of client.events({ from: 1, signal: aborter.signal })) {
+      if (event.type === 'SessionEnded' && event.sessionUid === sessionUid) aborter.abort()
+    }
+  })
+
+  it('puts 100 callers who join at once into 25 sessions of 4 seats, also with servers that are yet to start', async () => {
+    await client.builds.create(build({ seatsPerSession: 4, standingBy: 5, max: 60 }))
+    await standingBy(fleet, 5)
+    const many = fleetClient({ url: server.url, retries: 0 })
+    const join = (player: string) =>
+      many.sessions.join({ buildID, players: [player], orAllocate: true }, { waitMs: 30_000 })
+    const joined = await Promise.all(Array.from({ length: 100 }, (_, i) => join(`p${i}`)))
+    expect(new Set(joined.map((one) => one.sessionID)).size).toBe(25)
+    const running = await fleet.sessions.list()
+    expect(running.map(({ seats }) => seats?.held)).toEqual(Array.from({ length: 25 }, () => 4))
+    const again = await client.sessions.join({ buildID, players: ['p7'], orAllocate: true })
+    expect(again.sessionID).toBe(joined[7]?.sessionID)
+    const wrong = client.sessions.join({ buildID, players: ['a'], sessionID: 'cup' })
+    await expect(wrong).rejects.toMatchObject({ code: 'invalid' })
   })
 
   it('reserves seats of sessions as the fleet does', async () => {
@@ -275,6 +312,16 @@ describe('a client of a host that fails', () => {
     expect(calls).toBe(2)
   })
 
+  it.each<[string, Record<string, string>, string, string]>([
+    ['in the body', {}, '{"error":"no","code":"max-reached"}', 'max-reached'],
+    ['in the header', { 'Gamekeeper-Error': 'draining' }, '{"error":"no"}', 'draining'],
+    ['that it does not know', { 'Gamekeeper-Error': 'draining' }, '{"error":"no","code":"new"}', 'draining'],
+    ['of another program', {}, '{"error":"no","code":7}', 'rate-limited'],
+  ])('takes the code of an error %s', async (_, headers, body, code) => {
+    const client = await host((__, response) => response.writeHead(429, { ...headers, 'Retry-After': '60' }).end(body))
+    await expect(client.allocate({ buildID, sessionID })).rejects.toMatchObject({ code, message: 'no' })
+  })
+
   it.each([
     [{}, ['', '']],
     [{ waitMs: 0 }, ['', '']],
@@ -404,13 +451,18 @@ describe('a client of a host that fails', () => {
     expect(calls).toBe(0)
   })
 
-  it.each([
-    ['builds.list', (on: FleetClient) => on.builds.list()],
-    ['servers.list', (on: FleetClient) => on.servers.list()],
-    ['details.get', (on: FleetClient) => on.details.get('x')],
-  ])('%s reports a host that answers in the format of another project', async (_, ask) => {
-    const client = await host((_request, response) => response.end('{"metadata":{},"items":[]}'))
-    await expect(ask(client)).rejects.toMatchObject({ code: 'unsupported', message: expect.stringContaining('compat') })
+  it('reads a host that answers in the format of Thundernetes', async () => {
+    const build = { metadata: { name: 'arena' }, spec: { buildMetadata: [{ key: 'map', value: 'dust' }] }, status: {} }
+    const native = { ...build, spec: { buildMetadata: { map: 'dust' } } }
+    const listing = await host((_request, response) => response.end(JSON.stringify({ metadata: {}, items: [build] })))
+    expect(await listing.builds.list()).toEqual([native])
+    expect((await listing.builds.page()).items).toEqual([native])
+    expect(await (await host((_request, response) => response.end(JSON.stringify(build)))).builds.get('arena')).toEqual(
+      native,
+    )
+    const detail = { metadata: { name: 'arena-x' }, spec: { connectedPlayers: ['amie'] } }
+    const detailed = await host((_request, response) => response.end(JSON.stringify(detail)))
+    expect(await detailed.details.get('arena-x')).toEqual(detail)
   })
 
   it('stops reading events if access is denied', async () => {
@@ -430,7 +482,7 @@ describe('in a browser', () => {
     })
     expect(warnings).toEqual([])
     expect(Object.keys(metafile.inputs).filter((input) => input.includes('node_modules'))).toEqual([])
-    expect(outputFiles[0]?.contents.length).toBeLessThan(20_000)
+    expect(outputFiles[0]?.contents.length).toBeLessThan(21_500)
   })
 
   it('the client runs with browser globals only', async () => {

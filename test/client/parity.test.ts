@@ -39,6 +39,11 @@ const backend = {
     isEnded = true
   },
 }
+const consoleBuild = build({
+  standingBy: 1,
+  max: 1,
+  template: { spec: { containers: [{ name: 'game', stdin: true }] } },
+})
 let fleet: Fleet
 let server: Listener
 let client: FleetClient
@@ -171,6 +176,16 @@ describe('the client', () => {
     await expect(all(client.servers.logs('nobody'))).rejects.toMatchObject({ code: 'not-found' })
   })
 
+  it('sends lines to the standard input of a server, and is told why that is not possible', async () => {
+    await fleet.builds.create(consoleBuild)
+    await standingBy(fleet, 1)
+    const [idle] = await fleet.servers.list()
+    const ref = idle?.metadata ?? { name: '' }
+    await client.servers.writeStdin(ref, 'say hello')
+    await fleet.servers.writeStdin(ref, 'stop\r\n')
+    expect(backend.server(ref).stdin).toEqual(['say hello', 'stop'])
+  })
+
   it('reads the logs as plain text, for people', async () => {
     const response = await fetch(`${server.url}/api/v1/gameservers/default/arena-x7k2p/logs?tail=2`)
     expect(response.headers.get('content-type')).toBe('text/plain; charset=utf-8')
@@ -224,6 +239,11 @@ describe('the client', () => {
       (on) => on.servers.drain('nothing'),
       (on) => on.explain('nothing'),
       (on) => on.builds.get(plain(undefined)),
+      (on) => on.servers.writeStdin('nobody', 'stop'),
+      (on) => on.servers.writeStdin('nobody', 'say a\nstop'),
+      (on) => on.servers.writeStdin('nobody', 'x'.repeat(4_096)),
+      (on) => on.servers.writeStdin('nobody', plain(7)),
+      (on) => on.servers.writeStdin('nobody', plain(undefined)),
       (on) => all(on.servers.logs('nobody')),
       (on) => all(on.servers.logs('arena-x7k2p', plain({ follows: true }))),
     ]

@@ -1,10 +1,21 @@
 /** Mistakes in options that a compiler would find: each gives an error that names the option and says how to mend it. */
-import { createFleet, type FleetOptions } from 'gamekeeper'
+import * as root from 'gamekeeper'
+import { createFleet, FleetError, type FleetOptions } from 'gamekeeper'
+import * as clients from 'gamekeeper/client'
+import * as dashboard from 'gamekeeper/dashboard'
+import * as docker from 'gamekeeper/docker'
+import * as http from 'gamekeeper/http'
+import * as kubernetes from 'gamekeeper/kubernetes'
+import * as memory from 'gamekeeper/memory'
+import * as metrics from 'gamekeeper/metrics'
+import * as processes from 'gamekeeper/process'
+import * as tracing from 'gamekeeper/tracing'
 import { fleetClient } from 'gamekeeper/client'
 import {
   agentListener,
   allocationRoutes,
   fleetRoutes,
+  koaMiddleware,
   managementRoutes,
   observationRoutes,
   perClientRateLimit,
@@ -137,6 +148,26 @@ describe('the mistake', () => {
       'tracedFleet: tracerProvider must be a TracerProvider, but is {}',
     ],
     [
+      'fleetRoutes()',
+      () => fleetRoutes(plain(undefined)),
+      'fleetRoutes takes a fleet, such as createFleet() resolves with, but got absent',
+    ],
+    [
+      'fleetRoutes({ fleet })',
+      () => fleetRoutes(plain({ fleet })),
+      'fleetRoutes takes a fleet, such as createFleet() resolves with, but got an object that contains one: fleetRoutes(fleet)',
+    ],
+    [
+      'fleetRoutes(createFleet(…))',
+      () => fleetRoutes(plain(Promise.resolve(fleet))),
+      'fleetRoutes takes a fleet, such as createFleet() resolves with, but got a promise; await it',
+    ],
+    [
+      'koaMiddleware(fleet)',
+      () => koaMiddleware(plain(fleet)),
+      'koaMiddleware takes routes, such as fleetRoutes(fleet), but what it got has no match',
+    ],
+    [
       'agentListener({ authorise })',
       () => agentListener(fleet, plain({ authorise })),
       'agentListener: unknown option authorise; did you mean authorize?',
@@ -154,12 +185,12 @@ describe('the mistake', () => {
     [
       'builds.apply()',
       () => fleet.builds.apply(plain(undefined)),
-      'body must be a GameServerBuild object, but is absent',
+      'the build must be a GameServerBuild object, but is absent',
     ],
     [
       'builds.apply(spec)',
       () => fleet.builds.apply(plain(spec)),
-      'metadata must be an object with a name, but is absent',
+      'metadata must be an object with a name, but is absent; also spec must be an object, but is absent',
     ],
     [
       'builds.apply(…, { signl })',
@@ -199,7 +230,8 @@ describe('the mistake', () => {
     [
       'builds.create with run and template',
       () => fleet.builds.create(plain({ metadata, spec: { ...spec, template: {} } })),
-      'spec.template is not allowed beside run; set run, or template and portsToExpose',
+      'spec.template is not allowed beside run; set run, or template and portsToExpose; also ' +
+        'spec.template.spec must be an object with containers, but is absent',
     ],
     [
       'builds.create({ run: { comand } })',
@@ -207,9 +239,47 @@ describe('the mistake', () => {
       'spec.run.comand is not allowed; did you mean command?',
     ],
     [
+      'builds.create({ standby, run: { cmd } })',
+      () => fleet.builds.create(plain({ metadata, spec: { ...spec, standby: 1, run: { ...spec.run, cmd: ['a'] } } })),
+      'spec.standby is not allowed; did you mean standingBy?; also spec.run.cmd is not allowed; did you mean command?',
+    ],
+    [
+      'builds.patch({ standby })',
+      () => fleet.builds.patch('lobby', plain({ max: 1, standby: 1 })),
+      'standby is not allowed; did you mean standingBy?',
+    ],
+    [
       'a port of run as in a template',
       () => fleet.builds.create(plain({ metadata, spec: { ...spec, run: { ports: [{ containerPort: 7777 }] } } })),
-      'spec.run.ports[0].containerPort is not allowed; allowed fields are name, port, protocol',
+      'spec.run.ports[0].containerPort is not allowed; allowed fields are name, port, protocol; also ' +
+        'spec.run.ports[0].port must be an integer from 1 to 65535, but is absent',
+    ],
+    ['allocate(7)', () => fleet.allocate(plain(7)), 'the request must be an allocation request object, but is 7'],
+    [
+      'allocate without a build',
+      () => fleet.allocate(plain({ sessionID: 'a' })),
+      'the request must have buildID, or select, or server',
+    ],
+    [
+      'allocate({ body })',
+      () => fleet.allocate(plain({ ...request, body: {} })),
+      'body is not allowed; allowed fields are buildID, select, server, order, sessionID, sessionCookie, ' +
+        'initialPlayers, labels, annotations, counters, lists',
+    ],
+    [
+      'builds.patch(7)',
+      () => fleet.builds.patch('lobby', plain(7)),
+      'the change must be an object with standingBy, max or both, but is 7',
+    ],
+    [
+      'sessions.join(7)',
+      () => fleet.sessions.join(plain(7)),
+      'the request must be an object with players and buildID or select, but is 7',
+    ],
+    [
+      'sessions.withRoom(7)',
+      () => fleet.sessions.withRoom(plain(7)),
+      'the request must be an object with buildID or select, but is 7',
     ],
     ['sessions.get()', () => fleet.sessions.get(plain(undefined)), 'sessionID must be a string, but is absent'],
     [
@@ -403,11 +473,39 @@ describe('the closest name', () => {
     ['WAITMS', ['waitMs', 'signal'], 'waitMs'],
     ['wait', ['waitMs', 'signal'], 'waitMs'],
     ['prot', ['port', 'host'], 'port'],
+    ['players', ['sessionID', 'initialPlayers'], 'initialPlayers'],
+    ['cmd', ['args', 'command'], 'command'],
+    ['standby', ['max', 'standingBy'], 'standingBy'],
+    ['IMG', ['image', 'command'], 'image'],
+    ['st', ['standingBy'], undefined],
     ['sinceWhen', ['from', 'signal'], undefined],
     ['a', ['from', 'signal'], undefined],
     ['', ['from', 'signal'], undefined],
     ['x'.repeat(1_000_000), ['x'.repeat(1_000_001)], undefined],
   ])('to %.20s among %j is %s', (name, known, expected) => {
     expect(closestName(name, known)).toBe(expected)
+  })
+})
+
+describe('every function that the package exports', () => {
+  const parts = [root, clients, dashboard, docker, http, kubernetes, memory, metrics, processes, tracing]
+  /** The first returns what it gets; the last is a class. */
+  const others = ['defineBuild', 'FleetError']
+  const functions = parts
+    .flatMap((part) => Object.entries<unknown>(part))
+    .flatMap(([name, value]) => (typeof value === 'function' && !others.includes(name) ? [[name, value] as const] : []))
+    .filter(([name], index, all) => all.findIndex(([other]) => other === name) === index)
+
+  it.each(functions)('%s answers a wrong argument with an error that names it', async (name, call) => {
+    for (const args of [[], [null], [1], [{ fleet: 1 }], [[]], [() => 1]]) {
+      const made: unknown = await new Promise((resolve) => resolve(Reflect.apply(call, undefined, args))).catch(
+        (error: unknown) =>
+          FleetError.is(error)
+            ? undefined
+            : Promise.reject(new Error(`${name}(${JSON.stringify(args[0])})`, { cause: error })),
+      )
+      if (typeof made === 'object' && made !== null && 'close' in made && typeof made.close === 'function')
+        await made.close()
+    }
   })
 })

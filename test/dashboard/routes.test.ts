@@ -4,7 +4,7 @@ import { brotliDecompressSync, gunzipSync } from 'node:zlib'
 import express from 'express'
 import Fastify from 'fastify'
 import Koa from 'koa'
-import { describe, expect, it, onTestFinished } from 'vitest'
+import { describe, expect, it, onTestFinished, vi } from 'vitest'
 import { dashboardPage, dashboardRoutes } from '../../src/dashboard/index.js'
 import { pageFileNames, readPageFile } from '../../src/dashboard/page-files.js'
 import { bearerTokens, fastifyPlugin, koaMiddleware, serve } from '../../src/http/index.js'
@@ -165,6 +165,16 @@ describe('dashboardRoutes', () => {
     expect([page.statusCode, page.headers['content-type']]).toEqual([200, 'text/html; charset=utf-8'])
     const script = await app.inject({ url: '/fleet/dashboard/app.js', headers: { 'accept-encoding': 'br' } })
     expect(brotliDecompressSync(script.rawPayload).toString()).toContain('gamekeeper')
+  })
+
+  it('fails nothing after a request that Fastify has injected, which has no connection to cut', async () => {
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
+    onTestFinished(() => void vi.useRealTimers())
+    const app = Fastify()
+    await app.register(fastifyPlugin(dashboardRoutes(await openFleet())))
+    onTestFinished(() => app.close())
+    expect((await app.inject('/')).statusCode).toBe(200)
+    expect(() => vi.advanceTimersByTime(60_000)).not.toThrow()
   })
 
   it('works under a prefix in Koa, and with web-standard requests', async () => {

@@ -5,12 +5,14 @@ import type { GameServerBuild } from 'gamekeeper'
 import { backend, space } from './backend.js'
 import { buildOf, createBuild, getBuild } from './client.js'
 import { type Host, startHost } from './host.js'
+import { portRangeText, type Ports } from './port-ranges.js'
 import { until } from './until.js'
 import { workplace } from './workplace.js'
 
 const limitMs = 240_000
 const noSuchCommand = ['/nowhere/game']
 const endsAtOnce = ['sh', '-c', 'exit 3']
+const endsAsIfWell = ['sh', '-c', 'echo You need to agree to the EULA; exit 0']
 
 /** Wall times in ms of the creates of a build. */
 function creations(host: Host, build: string): readonly number[] {
@@ -22,9 +24,14 @@ function creations(host: Host, build: string): readonly number[] {
     .map(({ time }) => Date.parse(time))
 }
 
-async function brokenFleet(range: string, command: readonly string[], crashesToMarkUnhealthy: number): Promise<Host> {
+async function brokenFleet(ports: Ports, command: readonly string[], crashesToMarkUnhealthy: number): Promise<Host> {
   const { dataDir } = await workplace()
-  const host = await startHost({ DATA_DIR: dataDir, PORT_RANGE: range, SAMPLE: 'off', LOG_LEVEL: 'debug' })
+  const host = await startHost({
+    DATA_DIR: dataDir,
+    PORT_RANGE: portRangeText(ports),
+    SAMPLE: 'off',
+    LOG_LEVEL: 'debug',
+  })
   const common = { standingBy: 2, max: 4, command }
   await createBuild(host, buildOf({ name: 'limited', buildID: randomUUID(), ...common, crashesToMarkUnhealthy }))
   await createBuild(host, buildOf({ name: 'endless', buildID: randomUUID(), ...common }))
@@ -42,30 +49,41 @@ it.each([
   {
     what: 'does not exist',
     command: noSuchCommand,
-    range: '20530-20539',
+    ports: 'broken-builds-missing' as const,
+    code: 'NonZeroExit',
     reason: /exited with code 127: (?:no such command|cannot run)/,
   },
   {
     what: 'exits at once with 3',
     command: endsAtOnce,
-    range: '20540-20549',
+    ports: 'broken-builds-crashing' as const,
+    code: 'NonZeroExit',
     reason: backend !== 'process' ? /exited with code 3$/ : /exited with code 3: .*\.log/,
+  },
+  {
+    what: 'exits with 0 before it is ready',
+    command: endsAsIfWell,
+    ports: 'broken-builds-exiting' as const,
+    code: 'Exited',
+    reason: /exited with code 0 before it was ready/,
+    output: 'its last output: You need to agree to the EULA',
   },
 ])(
   'a build whose command $what reports the reason, is retried with back-off, and is given up',
   { timeout: limitMs },
-  async ({ command, range, reason }) => {
-    const host = await brokenFleet(range, command, 3)
+  async ({ command, ports, code, reason, output = '' }) => {
+    const host = await brokenFleet(ports, command, 3)
     const { status } = await untilBuild(host, 'limited', (build) => build.status.health === 'Unhealthy')
     expect(status.crashesCount).toBeGreaterThanOrEqual(3)
     expect(status.conditions).toEqual([
       expect.objectContaining({
         type: 'Crashing',
         status: 'True',
-        reason: 'NonZeroExit',
+        reason: code,
         message: expect.stringMatching(reason),
       }),
     ])
+    expect(status.conditions?.[0]?.message).toContain(output)
     const givenUpAt = creations(host, 'limited').length
     expect(givenUpAt).toBeLessThanOrEqual(4)
 

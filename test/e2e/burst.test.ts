@@ -4,6 +4,7 @@ import { expect, it } from 'vitest'
 import { backend } from './backend.js'
 import { allocate, type Answer, buildOf, createBuild, getBuild, listServers, liveOf, recount } from './client.js'
 import { startHost } from './host.js'
+import { portRangeText } from './port-ranges.js'
 import { repeatedly, until } from './until.js'
 import { workplace } from './workplace.js'
 
@@ -14,7 +15,12 @@ const buildID = randomUUID()
 
 it(`${callers} concurrent callers get ${max} different servers and ten rejections`, { timeout: 400_000 }, async () => {
   const { dataDir, running } = await workplace()
-  const host = await startHost({ DATA_DIR: dataDir, PORT_RANGE: '20100-20199', SAMPLE: 'off', LOG_LEVEL: 'warn' })
+  const host = await startHost({
+    DATA_DIR: dataDir,
+    PORT_RANGE: portRangeText('burst'),
+    SAMPLE: 'off',
+    LOG_LEVEL: 'warn',
+  })
   await createBuild(host, buildOf({ name: 'burst', buildID, standingBy: 10, max }))
   await until(
     'ten servers are standing by',

@@ -5,6 +5,7 @@ import { testInBrowser } from '../dashboard/browser.js'
 import { browserOfFile, press, shows, violations } from '../dashboard/open-page.js'
 import { buildOf, createBuild, say } from './client.js'
 import { startHost } from './host.js'
+import { portRangeText } from './port-ranges.js'
 import { workplace } from './workplace.js'
 
 const { open } = browserOfFile()
@@ -15,7 +16,7 @@ testInBrowser(
   'allocates a server whose log is open, and ends its session',
   async () => {
     const { dataDir } = await workplace()
-    const host = await startHost({ DATA_DIR: dataDir, PORT_RANGE: '20950-20999', SAMPLE: 'off' })
+    const host = await startHost({ DATA_DIR: dataDir, PORT_RANGE: portRangeText('dashboard'), SAMPLE: 'off' })
     const { page, context, complaints } = await open(`${host.management}/`)
     page.setDefaultTimeout(120_000)
     await shows(page, 'Backend works')

@@ -18,6 +18,7 @@ import {
   say,
 } from './client.js'
 import { startHost } from './host.js'
+import { portRangeText } from './port-ranges.js'
 import { until } from './until.js'
 import { gamePid, workplace } from './workplace.js'
 
@@ -27,7 +28,7 @@ const arena = buildOf({ name: 'arena', buildID, standingBy: 2, max: 4 })
 
 it('a deleted Active server terminates gracefully and is replaced', { timeout: limitMs }, async () => {
   const { dataDir, running } = await workplace()
-  const host = await startHost({ DATA_DIR: dataDir, PORT_RANGE: '20550-20579', SAMPLE: 'off' })
+  const host = await startHost({ DATA_DIR: dataDir, PORT_RANGE: portRangeText('deletion'), SAMPLE: 'off' })
   await createBuild(host, arena)
   const sessionID = randomUUID()
   const { body } = await allocate(host, { buildID, sessionID }, 60)
@@ -68,7 +69,7 @@ it('a deleted Active server terminates gracefully and is replaced', { timeout: l
 
 it('deleting a build deletes its servers, and its name can be reused at once', { timeout: limitMs }, async () => {
   const { dataDir, running } = await workplace()
-  const host = await startHost({ DATA_DIR: dataDir, PORT_RANGE: '20580-20609', SAMPLE: 'off' })
+  const host = await startHost({ DATA_DIR: dataDir, PORT_RANGE: portRangeText('deletion-of-build'), SAMPLE: 'off' })
   await createBuild(host, arena)
   const { status } = await allocate(host, { buildID, sessionID: randomUUID() }, 60)
   expect(status).toBe(200)

@@ -10,6 +10,7 @@ import { space } from './backend.js'
 import { buildOf, createBuild, deleteServer, listServers } from './client.js'
 import { startHost } from './host.js'
 import { create, ownFleet } from './own-fleet.js'
+import { portRangeText } from './port-ranges.js'
 import { until } from './until.js'
 import { workplace } from './workplace.js'
 
@@ -168,7 +169,7 @@ it(
   async () => {
     const reports = await reportsOfGames()
     const place = await workplace()
-    const host = await startHost({ DATA_DIR: place.dataDir, PORT_RANGE: '20500-20529', SAMPLE: 'off' })
+    const host = await startHost({ DATA_DIR: place.dataDir, PORT_RANGE: portRangeText('endings'), SAMPLE: 'off' })
     await createBuild(host, buildOfGame('cpp', { shutdown: 600_000, report: reports.port }, { max: 1 }))
     const server = await until('a server is standing by', async () =>
       (await listServers(host)).find(

@@ -6,11 +6,12 @@ import { describe, expect, it } from 'vitest'
 import type { Allocation, GameServer, GameServerBuild } from 'gamekeeper'
 import { allocate, getBuild, listServers, liveOf, portOf, say } from './client.js'
 import { type Host, startHost } from './host.js'
+import { portRangeText } from './port-ranges.js'
 import { until } from './until.js'
 import { gamePid, workplace } from './workplace.js'
 
 const limitMs = 240_000
-const ports = { PORT_RANGE: '20000-20049' }
+const ports = { PORT_RANGE: portRangeText('first-steps') }
 
 describe('the bundled server on its first start', () => {
   it('creates a sample build and prints commands that work', { timeout: limitMs }, async () => {

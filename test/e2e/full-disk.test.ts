@@ -10,6 +10,7 @@ import { expect, onTestFinished } from 'vitest'
 import { testAsRoot } from '../adapters/process/as-root.js'
 import { allocate, buildOf, createBuild, getBuild, listServers, portOf, say } from './client.js'
 import { startHost } from './host.js'
+import { portRangeText } from './port-ranges.js'
 import { until } from './until.js'
 import { workplace } from './workplace.js'
 
@@ -37,7 +38,7 @@ async function restartedOnFullDisk(): Promise<void> {
     await rmdir(disk)
   })
   const { dataDir } = await workplace(join('..', basename(disk), 'data'))
-  const env = { DATA_DIR: dataDir, PORT_RANGE: '20630-20659', SAMPLE: 'off' }
+  const env = { DATA_DIR: dataDir, PORT_RANGE: portRangeText('full-disk'), SAMPLE: 'off' }
   const buildID = randomUUID()
   const session = { buildID, sessionID: randomUUID() }
   const first = await startHost(env)

@@ -7,6 +7,7 @@ import { space } from './backend.js'
 import { allocate, buildOf, createBuild, detailOf, getBuild, listServers } from './client.js'
 import { startHost } from './host.js'
 import { create, ownFleet } from './own-fleet.js'
+import { portRangeText } from './port-ranges.js'
 import { StopWaiting, until } from './until.js'
 import { workplace } from './workplace.js'
 
@@ -85,7 +86,7 @@ it(
     const { dataDir } = await workplace()
     const reports = await gameReports('0.0.0.0')
     onTestFinished(reports.close)
-    const env = { DATA_DIR: dataDir, PORT_RANGE: '20530-20559', SAMPLE: 'off' }
+    const env = { DATA_DIR: dataDir, PORT_RANGE: portRangeText('gsdk-games-node'), SAMPLE: 'off' }
     const first = await startHost(env)
     // The first server of the machine pauses after an error, like Unity's client.
     const unityFirst = '[ "$PF_SERVER_INSTANCE_NUMBER" = 0 ] && set -- "$@" --client unity; exec "$@"'
@@ -135,7 +136,7 @@ it(
   { timeout: 400_000 },
   async () => {
     const { dataDir, running } = await workplace()
-    const env = { DATA_DIR: dataDir, PORT_RANGE: '20500-20529', SAMPLE: 'off' }
+    const env = { DATA_DIR: dataDir, PORT_RANGE: portRangeText('gsdk-games'), SAMPLE: 'off' }
     const first = await startHost(env)
     // Its first heartbeat comes 8 s after the start of the process.
     const command = ['sh', '-c', 'sleep 8; exec "$@"', 'sh', ...gsdkGame('java')]

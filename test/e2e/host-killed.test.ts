@@ -3,6 +3,7 @@ import { randomUUID } from 'node:crypto'
 import { expect, it } from 'vitest'
 import { allocate, buildOf, createBuild, getBuild, listServers, portOf, recount, say } from './client.js'
 import { type Host, startHost } from './host.js'
+import { portRangeText } from './port-ranges.js'
 import { until } from './until.js'
 import { gamePid, workplace } from './workplace.js'
 
@@ -14,7 +15,7 @@ it(
   { timeout: 400_000 },
   async () => {
     const { dataDir, running } = await workplace()
-    const env = { DATA_DIR: dataDir, PORT_RANGE: '20200-20299', SAMPLE: 'off' }
+    const env = { DATA_DIR: dataDir, PORT_RANGE: portRangeText('host-killed'), SAMPLE: 'off' }
     let host: Host | undefined = await startHost(env)
     const first = host
     await createBuild(first, buildOf({ name: 'arena', buildID, standingBy: 8, max }))

@@ -1,5 +1,5 @@
 /** Runs the bundled server as a process. */
-import { type ChildProcess, spawn } from 'node:child_process'
+import { type ChildProcess, spawn, type SpawnOptions } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
 import { onTestFinished } from 'vitest'
@@ -31,14 +31,23 @@ export interface Host {
   stderr(): string
   /** Sends the signal, if any, and waits for the exit. */
   exit(signal?: NodeJS.Signals): Promise<Exit>
+  /** Presses Ctrl-C in the host's terminal. */
+  pressCtrlC(): void
+}
+
+export interface HostOptions {
+  /** False: another host is the leader. */
+  readonly leads?: boolean
+  /** Runs the host in the foreground of a terminal of its own, which `process` then is. Its stderr is part of its stdout. */
+  readonly terminal?: boolean
 }
 
 export type Environment = Readonly<Record<string, string>>
 
-/** Starts a server on free ports and resolves when it is ready. `leads: false`: another host is the leader. */
-export async function startHost(env: Environment, { leads = true } = {}): Promise<Host> {
+/** Starts a server on free ports and resolves when it is ready. */
+export async function startHost(env: Environment, { leads = true, terminal = false }: HostOptions = {}): Promise<Host> {
   const own = { BACKEND: backend, ALLOCATION_PORT: '0', MANAGEMENT_PORT: '0', AGENT_PORT: '0' }
-  const started = start({ ...own, ...namespaceEnv(), ...env })
+  const started = start({ ...own, ...namespaceEnv(), ...env }, [], terminal)
   const ready = await until('the server is ready', () => {
     if (started.process.exitCode !== null) throw new StopWaiting(`the server exited: ${started.stderr()}`)
     return started.log().find(({ message }) => message === 'ready')
@@ -64,9 +73,22 @@ export async function runHost(
   return { ...exit, stdout: started.stdout(), stderr: started.stderr() }
 }
 
-function start(env: Environment, args: readonly string[] = []): Omit<Host, 'allocation' | 'management' | 'agent'> {
-  const command = ['dist/src/cli/main.js', 'serve', ...args]
-  return watch(spawn(process.execPath, command, { cwd: root, env: { ...ownEnvironment(), ...env } }))
+function start(
+  env: Environment,
+  args: readonly string[] = [],
+  terminal = false,
+): Omit<Host, 'allocation' | 'management' | 'agent'> {
+  const command = [process.execPath, 'dist/src/cli/main.js', 'serve', ...args]
+  const options = { cwd: root, env: { ...ownEnvironment(), ...env } }
+  if (!terminal) return watch(spawn(process.execPath, command.slice(1), options))
+  return watch(spawnInTerminal([...command, '--json'], options))
+}
+
+/** Starts a command in the foreground of a terminal of its own, which the process then is. Its stderr is part of its stdout. */
+export function spawnInTerminal(command: readonly string[], options: SpawnOptions): ChildProcess {
+  // Without the echo, lines of the log stay lines.
+  const inTerminal = `stty -echo; exec ${command.map((word) => `'${word}'`).join(' ')}`
+  return spawn('script', ['--quiet', '--flush', '--return', '--command', inTerminal, '/dev/null'], options)
 }
 
 /** Collects the output and the exit of a process. Kills it at the end of the test. */
@@ -76,6 +98,8 @@ export function watch(child: ChildProcess): Omit<Host, 'allocation' | 'managemen
     child.kill('SIGKILL')
     await closed
   })
+  // The terminal may close before a key is pressed.
+  child.stdin?.on('error', () => {})
   let stdout = ''
   let stderr = ''
   child.stdout?.setEncoding('utf8').on('data', (part: string) => (stdout += part))
@@ -85,6 +109,7 @@ export function watch(child: ChildProcess): Omit<Host, 'allocation' | 'managemen
     log: () => stdout.split('\n').slice(0, -1).flatMap(readLine),
     stdout: () => stdout,
     stderr: () => stderr,
+    pressCtrlC: () => void child.stdin?.write('\u0003'),
     async exit(signal) {
       if (signal) child.kill(signal)
       await closed

@@ -6,6 +6,7 @@ import { gsdkGame } from '../games/gsdk-game.js'
 import { backend, space } from './backend.js'
 import { buildOf } from './client.js'
 import { create, ownFleet } from './own-fleet.js'
+import { portRange } from './port-ranges.js'
 import { until } from './until.js'
 import { workplace } from './workplace.js'
 
@@ -71,7 +72,7 @@ it.each([
 })
 
 it('a rolling update without a free port goes on, and gives up one server at a time', limits, async () => {
-  const fleet = await ownFleet(await workplace(), { portRange: { first: 20_480, last: 20_482 } })
+  const fleet = await ownFleet(await workplace(), { portRange: portRange('late-starts') })
   const build = (version: string) =>
     buildOf({
       name: 'full',

@@ -4,7 +4,8 @@ import { spawn } from 'node:child_process'
 import { describe, expect, it } from 'vitest'
 import { backend, namespaceEnv } from './backend.js'
 import { allocate, getBuild, listBuilds, listServers, portOf, recount, say } from './client.js'
-import { type Environment, type Host, root, startHost, watch } from './host.js'
+import { type Environment, type Host, type HostOptions, root, startHost, watch } from './host.js'
+import { portRangeText, type Ports } from './port-ranges.js'
 import { until } from './until.js'
 import { workplace, type Workplace } from './workplace.js'
 
@@ -20,10 +21,10 @@ interface Scene extends Workplace {
 }
 
 /** A host with one match and two servers that are standing by. */
-async function scene(range: string): Promise<Scene> {
+async function scene(ports: Ports, options: HostOptions = {}): Promise<Scene> {
   const place = await workplace()
-  const env = { DATA_DIR: place.dataDir, PORT_RANGE: range }
-  const host = await startHost(env)
+  const env = { DATA_DIR: place.dataDir, PORT_RANGE: portRangeText(ports) }
+  const host = await startHost(env, options)
   await until('the sample build exists', async () => (await listBuilds(host)).length > 0)
   const sessionID = randomUUID()
   const { status, body } = await allocate(host, { buildID: sample, sessionID, sessionCookie: 'duel' }, 60)
@@ -49,11 +50,13 @@ async function facts(host: Host): Promise<readonly object[]> {
     .toSorted((a, b) => a.name.localeCompare(b.name))
 }
 
-describe.each(['SIGTERM', 'SIGHUP'] as const)('a host that receives %s', (signal) => {
-  const range = signal === 'SIGTERM' ? '20300-20329' : '20330-20359'
-
+describe.each([
+  ['SIGTERM', 'leaving-sigterm'],
+  ['SIGHUP', 'leaving-sighup'],
+  ['SIGINT', 'leaving-sigint'],
+] as const)('a host without a terminal that receives %s', (signal, ports) => {
   it('exits during a match, and its successor has the same servers and sessions', { timeout: limitMs }, async () => {
-    const { host, env, sessionID, port, running } = await scene(range)
+    const { host, env, sessionID, port, running } = await scene(ports)
     const before = { facts: await facts(host), running: await running() }
     expect(await host.exit(signal)).toEqual({ code: 0, signal: null })
     expect(host.log().at(-1)?.message).toBe(`exiting on ${signal}; 3 game servers left running for the next start`)
@@ -79,8 +82,8 @@ describe('a host interrupted by Ctrl-C', () => {
     'refuses allocations, exits after the match, and creates new servers at the next start',
     { timeout: limitMs },
     async () => {
-      const { host, env, sessionID, port, running } = await scene('20360-20389')
-      host.process.kill('SIGINT')
+      const { host, env, sessionID, port, running } = await scene('leaving-ctrl-c', { terminal: true })
+      host.pressCtrlC()
       await until('only the match is left', async () => (await running()).length === 1)
       expect(host.log().map(({ message }) => message)).toContain(
         'draining: 1 match still running; press Ctrl-C again to exit at once',
@@ -108,13 +111,13 @@ describe('a host interrupted by Ctrl-C', () => {
   )
 
   it('exits at once when interrupted again, and the match continues', { timeout: limitMs }, async () => {
-    const { host, env, sessionID, port, running } = await scene('20390-20419')
-    host.process.kill('SIGINT')
+    const { host, env, sessionID, port, running } = await scene('leaving-twice', { terminal: true })
+    host.pressCtrlC()
     await until('only the match is left', async () => (await listServers(host)).length === 1)
     const match = await running()
     // Signals at almost the same time count as one key press, so the signal is repeated.
     await until('the host has exited', () => {
-      if (host.process.exitCode === null) host.process.kill('SIGINT')
+      if (host.process.exitCode === null) host.pressCtrlC()
       return host.process.exitCode !== null
     })
     expect(await host.exit()).toEqual({ code: 130, signal: null })
@@ -132,14 +135,21 @@ describe('a host interrupted by Ctrl-C', () => {
 })
 
 describe('a host under npm start', () => {
-  /** In its own process group, like the foreground of a terminal, where Ctrl-C reaches all processes. */
   async function npmStart(
-    range: string,
+    range: Ports,
+    terminal: boolean,
   ): Promise<{ readonly npm: ReturnType<typeof watch>; readonly place: Workplace }> {
     const place = await workplace()
-    const ports = { PORT_RANGE: range, ALLOCATION_PORT: '0', MANAGEMENT_PORT: '0', AGENT_PORT: '0' }
+    const ports = { PORT_RANGE: portRangeText(range), ALLOCATION_PORT: '0', MANAGEMENT_PORT: '0', AGENT_PORT: '0' }
     const env = { ...process.env, ...ports, BACKEND: backend, ...namespaceEnv(), DATA_DIR: place.dataDir }
-    const npm = watch(spawn('npm', ['start', '--ignore-scripts'], { cwd: root, env, detached: true }))
+    const npm = watch(
+      terminal
+        ? spawn('script', ['-qfec', 'stty -echo; npm start --ignore-scripts -- --json', '/dev/null'], {
+            cwd: root,
+            env,
+          })
+        : spawn('npm', ['start', '--ignore-scripts'], { cwd: root, env }),
+    )
     await until('two servers are standing by', async () => {
       const ready = npm.log().find(({ message }) => message === 'ready')
       if (!ready) return false
@@ -150,15 +160,15 @@ describe('a host under npm start', () => {
   }
 
   it('drains on a single Ctrl-C, although npm forwards it a second time', { timeout: limitMs }, async () => {
-    const { npm, place } = await npmStart('20420-20449')
-    process.kill(-(npm.process.pid ?? Number.NaN), 'SIGINT')
+    const { npm, place } = await npmStart('leaving-npm', true)
+    npm.pressCtrlC()
     await npm.exit()
     expect(npm.log().at(-1)?.message).toBe('drained; no game server is running')
     expect(await place.running()).toEqual([])
   })
 
   it('exits on a SIGTERM sent only to npm', { timeout: limitMs }, async () => {
-    const { npm, place } = await npmStart('20640-20669')
+    const { npm, place } = await npmStart('leaving-npm-sigterm', false)
     await npm.exit('SIGTERM')
     expect(npm.log().at(-1)?.message).toBe('exiting on SIGTERM; 2 game servers left running for the next start')
     expect(await place.running()).toHaveLength(2)
@@ -166,7 +176,7 @@ describe('a host under npm start', () => {
 })
 
 it('keeps running when its stdout is closed', { timeout: limitMs }, async () => {
-  const { host, env, running } = await scene('20450-20479')
+  const { host, env, running } = await scene('leaving-closed-stdout')
   host.process.stdout?.destroy()
   host.process.stderr?.destroy()
   const sessionID = randomUUID()
@@ -187,7 +197,7 @@ it('exits on an unexpected error with a one-line message, and the match continue
   const place = await workplace()
   const env = {
     DATA_DIR: place.dataDir,
-    PORT_RANGE: '20610-20639',
+    PORT_RANGE: portRangeText('leaving-error'),
     NODE_OPTIONS: `--import=data:text/javascript,${defect}`,
   }
   const host = await startHost(env)

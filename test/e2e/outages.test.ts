@@ -11,6 +11,7 @@ import { expect, it, onTestFinished } from 'vitest'
 import { apiServerProcess, describeWithApiServer } from '../adapters/kubernetes/support/describe-with-api-server.js'
 import { allocate, buildOf, createBuild, getBuild, listServers, portOf, recount, say } from './client.js'
 import { type Host, startHost } from './host.js'
+import { portRangeText } from './port-ranges.js'
 import { until } from './until.js'
 import { gamePid, workplace } from './workplace.js'
 
@@ -32,7 +33,7 @@ describeWithApiServer('a fleet of two hosts', () => {
       const start = async (number: number): Promise<Host> => {
         const own = {
           DATA_DIR: join(root, `host-${number}`),
-          PORT_RANGE: '20300-20399',
+          PORT_RANGE: portRangeText('outages'),
           SAMPLE: 'off',
           LEASE_MS: '2000',
         }

@@ -7,16 +7,18 @@ import { onTestFinished } from 'vitest'
 import type { PortRange } from '../../src/rules/model/ports.js'
 import { backend, space } from './backend.js'
 import type { buildOf } from './client.js'
+import { portRange } from './port-ranges.js'
 import type { Workplace } from './workplace.js'
-
-const allPorts = { first: 20_400, last: 20_499 }
 
 /** Closed when the test ends, if the test does not close it. */
 export async function ownFleet(
   { dataDir }: Workplace,
-  { portRange = allPorts, ...options }: Partial<FleetOptions> & { readonly portRange?: PortRange } = {},
+  {
+    portRange: ports = portRange('own-fleet'),
+    ...options
+  }: Partial<FleetOptions> & { readonly portRange?: PortRange } = {},
 ): Promise<Fleet> {
-  const fleet = await createFleet({ backend: open(dataDir, portRange), agent: { port: 0 }, ...options })
+  const fleet = await createFleet({ backend: open(dataDir, ports), agent: { port: 0 }, ...options })
   onTestFinished(() => fleet.close())
   return fleet
 }

@@ -10,7 +10,7 @@ import type { Allocation, GameServer } from 'gamekeeper'
 import { link, pack, unpack } from '../package/consumer.js'
 import { allBlocks, fileOf } from '../package/pages.js'
 import { responses } from './curl.js'
-import { watch } from './host.js'
+import { spawnInTerminal, watch } from './host.js'
 import { until } from './until.js'
 import { type Workplace, workplace } from './workplace.js'
 
@@ -52,7 +52,7 @@ describe('docs/getting-started.md', () => {
     await save(page)
     const [, run = '', allocate = '', test = '', ...others] = commandsOf(page).map((block) => block.text)
     expect({ run, others }).toEqual({ run: 'node main.mjs\n', others: [] })
-    const host = start('main.mjs')
+    const host = watch(spawnInTerminal([process.execPath, 'main.mjs'], { cwd: place.root }))
     await until('it is ready', () => host.stdout().startsWith('ready') || host.process.exitCode !== null)
 
     const [{ status, body } = { status: 0, body: '' }] = await responses(allocate)
@@ -60,8 +60,9 @@ describe('docs/getting-started.md', () => {
     const { Ports }: Allocation = JSON.parse(body)
     expect(await text(connect(Number(Ports.split(':')[1]), '127.0.0.1'))).toBe('welcome\n')
 
-    expect(await host.exit('SIGINT')).toEqual({ code: 0, signal: null })
-    expect(host.stderr()).toBe('')
+    host.pressCtrlC()
+    expect(await host.exit()).toEqual({ code: 0, signal: null })
+    expect(host.stdout()).toMatch(/^ready \S+ \S+\s*$/)
     expect(await place.running()).toEqual([])
     await exec('sh', ['-c', test], { cwd: place.root })
   })

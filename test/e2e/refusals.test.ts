@@ -5,10 +5,11 @@ import { once } from 'node:events'
 import { join } from 'node:path'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { type Environment, runHost, startHost } from './host.js'
+import { portRangeText } from './port-ranges.js'
 import { workplace } from './workplace.js'
 
 const limitMs = 120_000
-const freePorts = { ALLOCATION_PORT: '0', MANAGEMENT_PORT: '0', AGENT_PORT: '0', PORT_RANGE: '20500-20529' }
+const freePorts = { ALLOCATION_PORT: '0', MANAGEMENT_PORT: '0', AGENT_PORT: '0', PORT_RANGE: portRangeText('refusals') }
 
 /** The line that it prints. */
 async function refusal(env: Environment, args: readonly string[] = []): Promise<string> {

@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { expect, it } from 'vitest'
 import { allocate, buildOf, createBuild, getBuild, listServers, portOf, say } from './client.js'
 import { type Host, runHost, startHost } from './host.js'
+import { portRangeText } from './port-ranges.js'
 import { until } from './until.js'
 import { gamePid, workplace } from './workplace.js'
 
@@ -41,7 +42,7 @@ async function matchesAfterCopy(env: Readonly<Record<string, string>>, copy: str
 it('an older copy of the data directory ends no match and doubles none', { timeout: 200_000 }, async () => {
   const { root, dataDir, running } = await workplace()
   const copy = join(root, 'copy')
-  const env = { DATA_DIR: dataDir, PORT_RANGE: '20500-20599', SAMPLE: 'off' }
+  const env = { DATA_DIR: dataDir, PORT_RANGE: portRangeText('restored-data'), SAMPLE: 'off' }
   const ports = await matchesAfterCopy(env, copy)
   const games = new Map((await running()).map((server) => [server.port, gamePid(server)]))
   await rm(dataDir, { recursive: true })
@@ -74,7 +75,7 @@ it(
   { timeout: 200_000 },
   async () => {
     const { dataDir, running } = await workplace()
-    const env = { DATA_DIR: dataDir, PORT_RANGE: '20600-20629', SAMPLE: 'off' }
+    const env = { DATA_DIR: dataDir, PORT_RANGE: portRangeText('restored-data-later'), SAMPLE: 'off' }
     const first = await startHost(env)
     await createBuild(first, buildOf({ name: 'arena', buildID, standingBy: 1, max }))
     const port = await allocated(first)

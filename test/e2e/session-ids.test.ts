@@ -4,6 +4,7 @@ import type { Allocation } from 'gamekeeper'
 import { fleetClient } from 'gamekeeper/client'
 import { allocate, buildOf, createBuild, portOf, say } from './client.js'
 import { startHost } from './host.js'
+import { portRangeText } from './port-ranges.js'
 import { until } from './until.js'
 import { workplace } from './workplace.js'
 
@@ -19,7 +20,7 @@ const ids = [
 
 it('a session id of any visible characters is the same everywhere', { timeout: 300_000 }, async () => {
   const { dataDir } = await workplace()
-  const env = { DATA_DIR: dataDir, PORT_RANGE: '20550-20579', SAMPLE: 'off', SESSION_IDS: 'any' }
+  const env = { DATA_DIR: dataDir, PORT_RANGE: portRangeText('session-ids'), SAMPLE: 'off', SESSION_IDS: 'any' }
   const host = await startHost(env)
   await createBuild(host, buildOf({ name: 'odd', buildID: 'odd-1', standingBy: ids.length, max: ids.length }))
   const client = fleetClient({ managementUrl: host.management, allocationUrl: host.allocation })
@@ -50,8 +51,7 @@ it('a session id of any visible characters is the same everywhere', { timeout: 3
     await until('the session is gone', async () =>
       (await client.sessions.list()).every((session) => session.sessionID !== sessionID),
     )
-    const { status } = await fetch(`${host.management}/api/v1/sessions/${encodeURIComponent(sessionID)}`)
-    expect(status).toBe(404)
+    expect(await client.sessions.get(sessionID)).toMatchObject({ sessionID, state: 'Ended' })
     const left = (await client.sessions.list()).filter(({ state }) => state === 'Active')
     expect(left.map((session) => session.sessionID).toSorted()).toEqual(ids.slice(index + 1).toSorted())
   }

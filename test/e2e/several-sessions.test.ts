@@ -4,6 +4,7 @@ import { fleetClient } from 'gamekeeper/client'
 import { backend } from './backend.js'
 import { allocate, buildOf, createBuild, listServers, portOf, say } from './client.js'
 import { root, startHost } from './host.js'
+import { portRangeText } from './port-ranges.js'
 import { until } from './until.js'
 import { workplace } from './workplace.js'
 
@@ -33,7 +34,7 @@ it(
   { timeout: 400_000 },
   async () => {
     const { dataDir } = await workplace()
-    const env = { DATA_DIR: dataDir, PORT_RANGE: '20600-20629', SAMPLE: 'off', SESSION_IDS: 'any' }
+    const env = { DATA_DIR: dataDir, PORT_RANGE: portRangeText('several-sessions'), SAMPLE: 'off', SESSION_IDS: 'any' }
     const first = await startHost(env)
     const command = ['node', '--input-type=module', '--eval', game]
     await createBuild(first, roomsBuild(command))

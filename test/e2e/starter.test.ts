@@ -3,12 +3,13 @@ import { execFile, spawn, spawnSync } from 'node:child_process'
 import { readFile, writeFile } from 'node:fs/promises'
 import { connect } from 'node:net'
 import { join } from 'node:path'
+import { pathToFileURL } from 'node:url'
 import { promisify } from 'node:util'
 import { beforeEach, expect, it, onTestFinished } from 'vitest'
 import { type Describe, describeOnEngine, leaveOut } from '../adapters/docker/describe-on-engine.js'
 import { baseImage } from '../adapters/docker/engine.js'
 import { copyWithDependencies, pack, unpack } from '../package/consumer.js'
-import { watch } from './host.js'
+import { spawnInTerminal, watch } from './host.js'
 import { until } from './until.js'
 import { type Workplace, workplace } from './workplace.js'
 
@@ -41,12 +42,42 @@ async function play(url: string): Promise<string> {
   return words.toString()
 }
 
+const runHost = [process.execPath, 'arena/host.mjs'] as const
+const hostOptions = () => ({ cwd: place.root, env: { ...process.env, PORT: '30450' } })
+
 it('has a host app that starts matches, and ends its games on Ctrl-C', { timeout: limitMs }, async () => {
-  const host = watch(spawn(process.execPath, ['host.mjs'], { cwd: project, env: { ...process.env, PORT: '30450' } }))
+  const host = watch(spawnInTerminal(runHost, hostOptions()))
   expect(await play('http://127.0.0.1:30450')).toMatch(/^welcome/)
-  expect(await host.exit('SIGINT')).toEqual({ code: 0, signal: null })
-  expect(host.stderr()).toBe('')
+  host.pressCtrlC()
+  expect(await host.exit()).toEqual({ code: 0, signal: null })
+  expect(host.stdout()).not.toMatch(/error/i)
   expect(await place.running()).toEqual([])
+})
+
+it(
+  'has a host app that leaves its games running on a SIGINT without a terminal, until SIGQUIT',
+  { timeout: limitMs },
+  async () => {
+    const [command, ...args] = runHost
+    const first = watch(spawn(command, args, hostOptions()))
+    expect(await play('http://127.0.0.1:30450')).toMatch(/^welcome/)
+    expect(await first.exit('SIGINT')).toEqual({ code: 0, signal: null })
+    expect(first.stderr()).toBe('')
+    expect(await place.running()).not.toEqual([])
+
+    const next = watch(spawn(command, args, hostOptions()))
+    await until(
+      'the next host app serves',
+      () => next.stdout().includes('starts a match') || next.process.exitCode !== null,
+    )
+    expect(await next.exit('SIGQUIT')).toEqual({ code: 0, signal: null })
+    expect(await place.running()).toEqual([])
+  },
+)
+
+it('has a build that runs on other machines: without paths of this one', async () => {
+  const fleet: { readonly build: object } = await import(pathToFileURL(join(project, 'fleet.mjs')).href)
+  expect(fleet.build).toMatchObject({ spec: { run: { command: ['node', 'game.mjs'] } } })
 })
 
 const [program, first] =

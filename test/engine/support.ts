@@ -8,6 +8,7 @@ import type { BuildEntry, ServerEntry } from '../../src/engine/state/entries.js'
 import { Inventory } from '../../src/engine/state/inventory.js'
 import { fairLimiter } from '../../src/util/limiter.js'
 import { ResponsiveClock } from '../../src/engine/instances/responsive-clock.js'
+import { EndedSessions } from '../../src/engine/sessions/ended-sessions.js'
 import { Emitter } from '../../src/fleet/events/emitter.js'
 import { silentLogger } from '../../src/contracts/logger.js'
 import type { Build, Server, Session } from '../../src/rules/model/resources.js'
@@ -110,6 +111,7 @@ export function contextOf(
     logger: silentLogger,
     emitter,
     inventory,
+    endedSessions: new EndedSessions(clock, emitter, 100),
     agentAddress: 'agent:56001',
     createLimiter: fairLimiter(20),
     destroyLimiter: fairLimiter(100),

@@ -34,10 +34,14 @@ interface Manifest {
   readonly apiVersion: string
   readonly version?: string
   readonly appVersion?: string
-  readonly metadata: { readonly name: string; readonly namespace: string }
+  readonly metadata: {
+    readonly name: string
+    readonly namespace: string
+    readonly annotations?: Readonly<Record<string, string>>
+  }
   readonly data?: Readonly<Record<string, string>>
   readonly rules?: readonly Rule[]
-  readonly spec?: { readonly template?: { readonly spec: PodSpec } }
+  readonly spec?: { readonly strategy?: object; readonly template?: { readonly spec: PodSpec } }
 }
 
 async function template(...args: readonly string[]): Promise<string> {
@@ -56,6 +60,13 @@ const pick = (objects: readonly Manifest[], kind: string) => objects.filter((eac
 const podOf = (objects: readonly Manifest[]) => pick(objects, 'Deployment')[0]?.spec?.template?.spec
 const hostOf = (objects: readonly Manifest[]) => podOf(objects)?.containers[0]
 const tokens = /^( {2}(?:allocate|read|manage): ).*$/gm
+
+it('the example build and budget are created in the namespace of kubectl', () => {
+  for (const file of ['arena', 'disruption-budget']) {
+    const [{ metadata } = {}] = objectsIn(read(`examples/kubernetes/more/${file}.yaml`))
+    expect(Object.keys(metadata ?? {}), file).toEqual(['name'])
+  }
+})
 
 describeWith('helm')('the Helm chart', () => {
   it('passes the linter, with and without values', async () => {
@@ -90,6 +101,15 @@ describeWith('helm')('the Helm chart', () => {
     expect(hostOf(insecure)).not.toHaveProperty('volumeMounts')
   })
 
+  it('keeps the Service of the agent, whose address running games have, and nothing else', async () => {
+    const kept = (objects: readonly Manifest[]) =>
+      objects
+        .filter(({ metadata }) => metadata.annotations?.['helm.sh/resource-policy'])
+        .map(({ metadata }) => metadata.name)
+    expect(kept(await rendered())).toEqual(['gamekeeper-agent'])
+    expect(kept(await rendered('--set', 'agent.keep=false'))).toEqual([])
+  })
+
   it('covers all namespaces with a ClusterRole if none is named', async () => {
     const objects = await rendered('--set', 'namespaces=null')
     expect(rightsOf(pick(objects, 'ClusterRole'))).toEqual(new Set([...gameRights(), 'list nodes', 'watch nodes']))
@@ -120,8 +140,22 @@ describeWith('helm')('the Helm chart', () => {
         seccompProfile: { type: 'RuntimeDefault' },
       })
     }
+    for (const all of [objects, manifest]) {
+      const [deployment] = pick(all, 'Deployment')
+      expect(deployment?.spec?.strategy).toEqual({ rollingUpdate: { maxUnavailable: 0, maxSurge: 1 } })
+      expect(hostOf(all)?.['readinessProbe']).toMatchObject({ httpGet: { path: '/readyz', port: 'health' } })
+    }
     for (const field of ['readinessProbe', 'livenessProbe', 'resources', 'ports', 'securityContext']) {
       expect(hostOf(objects)?.[field], field).toEqual(hostOf(manifest)?.[field])
+    }
+  })
+
+  it('lets its hosts read no Secret but the key', async () => {
+    for (const all of [await rendered(), await rendered('--set', 'namespaces=null'), manifest]) {
+      const read = [...rightsOf([...pick(all, 'Role'), ...pick(all, 'ClusterRole')])].filter((right) =>
+        /^(get|list|watch) secrets/.test(right),
+      )
+      expect(read.toSorted()).toEqual(['get', 'list', 'watch'].map((verb) => `${verb} secrets gamekeeper-key`))
     }
   })
 

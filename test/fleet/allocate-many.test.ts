@@ -95,7 +95,9 @@ describe('an atomic batch', () => {
     const waiting = fleet.allocateMany(ask(1, 2, 3, 4), { atomic: true, waitMs: 20_000 })
     const failed = failureOf(waiting)
     await s.clock.advance(10_000)
-    expect(await failureOf(fleet.allocate(ask(5)[0] ?? { sessionID: '' }))).toMatchObject({ code: 'max-reached' })
+    expect(await failureOf(fleet.allocate({ buildID: 'arena', sessionID: session(5) }))).toMatchObject({
+      code: 'max-reached',
+    })
     await s.clock.advance(20_000)
     expect(await failed).toMatchObject({ code: 'max-reached' })
     expect(await isActive(fleet, 0)).toBe(true)

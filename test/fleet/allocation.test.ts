@@ -37,6 +37,22 @@ function becomeReady({ backend }: Stage, ...indexes: readonly number[]): readonl
 }
 
 describe('an allocation', () => {
+  it.each<[string, object, string]>([
+    ['a misspelled field', { players: ['amie'] }, 'players is not allowed; did you mean initialPlayers?'],
+    [
+      'an option of the call',
+      { waitMs: 5_000 },
+      'waitMs is not allowed in a request; did you mean the option waitMs of the call?',
+    ],
+  ])('is refused for %s in the request, alone and in a batch', async (_, more, message) => {
+    const { fleet } = await standing(1)
+    const request = { ...ask(1), ...more }
+    expect(await failureOf(fleet.allocate(request))).toMatchObject({ code: 'invalid', message })
+    const inBatch = { code: 'invalid', message: `requests[0].${message}` }
+    expect(await failureOf(fleet.allocateMany([request]))).toMatchObject(inBatch)
+    expect(await serversBy(fleet, 'Active')).toEqual([])
+  })
+
   it('returns the address, ports, and session of a server, which becomes Active and is replaced', async () => {
     const { scene, fleet } = await standing(2, { portsToExpose: [7777, 7778] })
     const given = await fleet.allocate(ask(1))

@@ -2,7 +2,19 @@
 import type { Backend, Instance } from 'gamekeeper'
 import type { CallFault, FaultyCall } from 'gamekeeper/testing'
 import { describe, expect, it } from 'vitest'
-import { aBuild, ask, nth, only, playing, serversBy, stage, type StageOptions, statusOf, untilReady } from './stage.js'
+import {
+  aBuild,
+  ask,
+  failureOf,
+  nth,
+  only,
+  playing,
+  serversBy,
+  stage,
+  type StageOptions,
+  statusOf,
+  untilReady,
+} from './stage.js'
 
 async function standing(overrides: Parameters<typeof aBuild>[0] = {}, options: StageOptions = {}) {
   const scene = stage(options)
@@ -193,8 +205,8 @@ describe('creation after crashes', () => {
     expect((await statusOf(fleet)).crashesCount).toBe(createdAt(scene).length)
   })
 
-  it('is bounded when servers exit with code 0 before they have a session', async () => {
-    const scene = stage({ memory: { script: () => ({ exitsWith: 0 }) } })
+  it('is bounded when servers that were ready exit with code 0 before they have a session', async () => {
+    const scene = stage({ memory: { script: () => ({ exitsWith: 0, exitsAfterMs: 5_000 }) } })
     const fleet = await scene.open()
     await fleet.builds.create(aBuild({ standingBy: 2, max: 10 }))
     await scene.clock.advance(3_600_000)
@@ -449,5 +461,105 @@ describe('an Unhealthy build', () => {
     expect(await statusOf(fleet)).toMatchObject({ health: 'Healthy', crashesCount: 2 })
     await untilReady(scene, fleet, 4)
     expect(scene.eventsOf('BuildHealthChanged').map(({ health }) => health)).toEqual(['Unhealthy', 'Healthy'])
+  })
+})
+
+describe('a server that ends with code 0', () => {
+  const script = () => ({ autoReady: false, exitsWith: 0, exitsAfterMs: 500 })
+
+  it('before it was ready is a failed start: a crash with a condition that reaches the limit', async () => {
+    const scene = stage({ memory: { script } })
+    const fleet = await scene.open()
+    await fleet.builds.create(aBuild({ standingBy: 1, max: 3, crashesToMarkUnhealthy: 3 }))
+    await scene.clock.advance(1_000)
+    expect(await statusOf(fleet)).toMatchObject({
+      crashesCount: 1,
+      conditions: [
+        {
+          ...{ type: 'Crashing', reason: 'Exited' },
+          message: expect.stringMatching(/^arena-\w{5}: the process exited with code 0 before it was ready/),
+        },
+      ],
+    })
+    expect((await failureOf(fleet.allocate(ask(1)))).message).toContain('exited with code 0 before it was ready')
+    await scene.clock.advance(60_000)
+    expect(await statusOf(fleet)).toMatchObject({ crashesCount: 3, health: 'Unhealthy' })
+  })
+
+  it('before it was ready is a failed start if its game says that it terminates, too', async () => {
+    const scene = stage({ memory: { script: 'manual' } })
+    const fleet = await scene.open()
+    await fleet.builds.create(aBuild({ standingBy: 1, max: 3 }))
+    await scene.clock.advance(500)
+    only(scene.backend.servers()).heartbeat({ state: 'Terminating' })
+    await scene.clock.advance(500)
+    expect(await statusOf(fleet)).toMatchObject({
+      crashesCount: 1,
+      conditions: [{ type: 'Crashing', message: expect.stringContaining('Terminating before it was ready') }],
+    })
+  })
+
+  it('again and again while it stands by is no crash, but a condition says so', async () => {
+    const scene = stage()
+    const fleet = await scene.open()
+    await fleet.builds.create(aBuild({ standingBy: 2, max: 3 }))
+    await untilReady(scene, fleet, 2)
+    only(scene.backend.servers().slice(0, 1)).exit(0)
+    await scene.clock.advance(500)
+    expect(await statusOf(fleet)).not.toHaveProperty('conditions')
+    for (let second = 0; second < 60; second++) {
+      for (const server of scene.backend.servers()) if (server.phase === 'running') server.exit(0)
+      await scene.clock.advance(1_000)
+    }
+    expect(await statusOf(fleet)).toMatchObject({
+      crashesCount: 0,
+      conditions: [
+        {
+          ...{ type: 'Disappearing', reason: 'Exited' },
+          message: expect.stringMatching(
+            /^servers keep ending while they are standing by: the process exited with code 0/,
+          ),
+        },
+      ],
+    })
+    await untilReady(scene, fleet, 2)
+    await scene.clock.advance(125_000)
+    expect(await statusOf(fleet)).not.toHaveProperty('conditions')
+  })
+
+  it('or another code before it was ready is told with the last lines of its log, without its secrets and control characters', async () => {
+    const scene = stage({ memory: { script } })
+    const lines = ['loading', 'You need to agree to the EULA.', '\u001b]52;c;Zm9v\u0007Go to eula.txt', '']
+    const backend: Backend = {
+      ...scene.backend,
+      logs: async function* ({ name }, { tail = 0 } = {}) {
+        const token =
+          (await scene.records.servers.list()).find(({ record }) => record.name === name)?.record.token ?? ''
+        yield* [...lines, `my id is ${name}.${token}`].slice(-tail)
+      },
+    }
+    const fleet = await scene.open({ backend })
+    await fleet.builds.create(aBuild({ standingBy: 1, max: 1 }))
+    await scene.clock.advance(1_000)
+    const message = only((await statusOf(fleet)).conditions ?? []).message
+    expect(message).toMatch(
+      /before it was ready; its last output: You need to agree to the EULA\. \| \]52;c;Zm9vGo to eula\.txt \| my id is arena-\w{5}\.\*{3}$/,
+    )
+    expect(scene.eventsOf('ConditionChanged').map((event) => event.message)).toContain(message)
+  })
+
+  it('counts although its log cannot be read in time', async () => {
+    const scene = stage({ memory: { script } })
+    const backend: Backend = {
+      ...scene.backend,
+      // eslint-disable-next-line require-yield
+      logs: async function* (_ref, { signal } = {}) {
+        await new Promise((resolve) => signal?.addEventListener('abort', resolve))
+      },
+    }
+    const fleet = await scene.open({ backend })
+    await fleet.builds.create(aBuild({ standingBy: 1, max: 1 }))
+    await scene.clock.advance(10_000)
+    expect((await statusOf(fleet)).crashesCount).toBeGreaterThan(0)
   })
 })

@@ -1,4 +1,5 @@
 /** Deletion of servers and builds: what games and callers get, grace periods, and cleanup. */
+import { FleetError } from 'gamekeeper'
 import { describe, expect, it } from 'vitest'
 import {
   aBuild,
@@ -50,7 +51,7 @@ describe('a deleted server', () => {
     expect(kept?.record).toMatchObject({ state: 'Terminating', ending: { reason: 'Deleted', crash: false } })
     expect((await fleet.servers.get(server.ref)).status).toMatchObject({
       state: 'Terminating',
-      message: 'deleted by an operator',
+      message: 'deleted',
     })
   })
 
@@ -256,4 +257,43 @@ it('the fleet includes the session in heartbeat replies until the server has ter
   await scene.clock.advance(5_000)
   expect(server.session?.sessionId).toBe(session(1))
   expect(server.answer).toEqual({ operation: 'Terminate', nextHeartbeatIntervalMs: 1_000 })
+})
+
+describe('a server whose record cannot be stored', () => {
+  const gone = new FleetError('invalid', 'metadata.namespace default does not exist in the cluster')
+
+  /** Refuses new records of servers, as a cluster does whose namespace is deleted. */
+  async function refusing() {
+    const scene = stage()
+    const fleet = await scene.open()
+    scene.faults.store = ({ method }) => (method === 'servers.create' ? { kind: 'refuse', error: gone } : undefined)
+    await fleet.builds.create(aBuild({ standingBy: 2 }))
+    await scene.clock.advance(1_000)
+    expect(await serversBy(fleet, 'Pending')).toHaveLength(2)
+    return { scene, fleet }
+  }
+
+  it('is reported by an event and a condition, until it can be stored', async () => {
+    const { scene, fleet } = await refusing()
+    expect(scene.eventsOf('ServerStartFailed')[0]).toMatchObject({ reason: gone.message })
+    const blocked = { type: 'CreateBlocked', reason: 'invalid', message: gone.message }
+    expect((await fleet.builds.get('arena')).status.conditions).toMatchObject([blocked])
+    scene.faults.store = () => undefined
+    await untilReady(scene, fleet, 2)
+    expect((await fleet.builds.get('arena')).status.conditions ?? []).toEqual([])
+  })
+
+  it('is dropped when its build is deleted, and the fleet can be drained', async () => {
+    const { scene, fleet } = await refusing()
+    await fleet.builds.delete('arena')
+    const drained = fleet.drain()
+    await scene.clock.advance(90_000)
+    await expect(drained).resolves.toEqual({ remaining: 0 })
+    expect(await fleet.servers.list()).toEqual([])
+    expect(scene.eventsOf('ServerRemoved')).toHaveLength(2)
+    const creations = () => scene.calls.filter(({ method }) => method === 'servers.create').length
+    const before = creations()
+    await scene.clock.advance(600_000)
+    expect(creations()).toBe(before)
+  })
 })

@@ -224,6 +224,18 @@ describe('a host that was suspended or restarted', () => {
     expect(why()).toEqual(['Silent'])
   })
 
+  it('does not count silence while it is behind: heartbeats wait for several turns of its event loop', async () => {
+    const { scene, server, why } = await opened()
+    server.ready()
+    server.silence()
+    // Too short for a suspension.
+    for (let i = 0; i < 60; i++) await scene.clock.suspend(1_500)
+    await scene.clock.advance(5_000)
+    expect(why()).toEqual([])
+    await scene.clock.advance(10_000)
+    expect(why()).toEqual(['Silent'])
+  })
+
   it('restarts the first-heartbeat timeout after a suspension', async () => {
     const { scene, why } = await opened()
     await scene.clock.advance(50_000)

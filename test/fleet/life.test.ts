@@ -206,11 +206,11 @@ describe('a new server', () => {
 
 describe('a server whose process exits', () => {
   it.each([
-    ['before it runs', 'pending'],
-    ['before its first heartbeat', 'silent'],
-    ['while it starts', 'starting'],
-    ['while it stands by', 'ready'],
-  ] as const)('is terminated and replaced without a crash when it exits with 0 %s', async (_, when) => {
+    ['as a crash', 'before it runs', 'pending', 1],
+    ['as a crash', 'before its first heartbeat', 'silent', 1],
+    ['as a crash', 'while it starts', 'starting', 1],
+    ['without a crash', 'while it stands by', 'ready', 0],
+  ] as const)('is terminated and replaced %s when it exits with 0 %s', async (_, __, when, crashesCount) => {
     const startLatencyMs = when === 'pending' ? 1_000 : 0
     const { scene, fleet } = await opened({ standingBy: 1 }, { memory: { script: 'manual', startLatencyMs } })
     const server = only(scene.backend.servers())
@@ -220,7 +220,7 @@ describe('a server whose process exits', () => {
     await scene.clock.advance(3_000)
     expect(only(await fleet.servers.list()).metadata.name).not.toBe(server.ref.name)
     expect(server.phase).toBe('gone')
-    expect(await statusOf(fleet)).toMatchObject({ crashesCount: 0, health: 'Healthy' })
+    expect(await statusOf(fleet)).toMatchObject({ crashesCount, health: 'Healthy' })
   })
 
   it.each([

@@ -215,7 +215,7 @@ describe('patching a build', () => {
   })
 
   it.each([
-    ['nothing', {}, 'body'],
+    ['nothing', {}, 'the change must set at least one of'],
     ['another field', { standingBy: 1, buildID: 'other' }, 'buildID'],
     ['a fraction', { standingBy: 1.5 }, 'standingBy'],
     ['a number below 0', { max: -1 }, 'max'],

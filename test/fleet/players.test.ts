@@ -223,6 +223,25 @@ describe('the players of a server', () => {
     expect(await scene.records.details.list()).toEqual([])
   })
 
+  it.each(['refuse', 'lose-reply'] as const)('are deleted once the store does so, after %s', async (kind) => {
+    const { scene, server, kept } = await matched()
+    server.players(['amie'])
+    await scene.clock.advance(1_000)
+    let isUnknown = true
+    scene.faults.store = ({ method }) => {
+      if (method === 'details.update') return { kind: 'delay-reply', ms: 500 }
+      return isUnknown && /^details\.(delete|get)$/.test(method) ? { kind } : undefined
+    }
+    server.players(['amie', 'bo'])
+    server.exit(0)
+    await scene.clock.advance(5_000)
+    expect(await scene.records.servers.get(server.ref)).toBeUndefined()
+    if (kind === 'refuse') expect(await kept()).toEqual(['amie', 'bo'])
+    isUnknown = false
+    await scene.clock.advance(2_000)
+    expect(await scene.records.details.list()).toEqual([])
+  })
+
   it('are deleted by the next host if their server was removed while no host was running', async () => {
     const { scene, server } = await matched()
     server.players(['amie'])

@@ -158,6 +158,21 @@ describe('a reservation', () => {
     expect(scene.eventsOf('ReservationReleased')).toHaveLength(1)
   })
 
+  it('is durable when the call resolves, and so is its release', async () => {
+    const { scene, fleet, first } = await running()
+    scene.faults.store = ({ method }) => (method === 'servers.update' ? { kind: 'delay-reply', ms: 3_000 } : undefined)
+    const reserving = watched(fleet.servers.reserve(first, { forMs: minute }))
+    await scene.clock.advance(2_999)
+    expect(reserving.outcome()).toBe('pending')
+    await scene.clock.advance(1)
+    expect(reserving.outcome()).toMatchObject({ value: { metadata: { name: first.name } } })
+    const releasing = watched(fleet.servers.release(first))
+    await scene.clock.advance(2_999)
+    expect(releasing.outcome()).toBe('pending')
+    await scene.clock.advance(1)
+    expect(releasing.outcome()).toMatchObject({ value: { metadata: { name: first.name } } })
+  })
+
   it('of a server that is still starting keeps it until it is over', async () => {
     const scene = stage({ memory: { startLatencyMs: 5_000, readyAfterMs: 5_000 } })
     const fleet = await scene.open()
@@ -251,6 +266,7 @@ describe('a request that names a server', () => {
       code: 'invalid',
       message: expect.stringContaining('order'),
     })
+    // @ts-expect-error: both a server and a build
     expect(await failureOf(fleet.allocate({ ...request, buildID: 'arena' }))).toMatchObject({ code: 'invalid' })
   })
 })

@@ -26,7 +26,8 @@ function createBuild(fleet: Fleet, { seats, count = 1, name = 'arena' }: Given &
 }
 
 async function seatsOf(fleet: Fleet, n = 1) {
-  return (await fleet.sessions.get(session(n))).seats
+  const found = await fleet.sessions.get(session(n))
+  return found.state === 'Ended' ? undefined : found.seats
 }
 
 async function stored({ records }: Stage, fleet: Fleet, n = 1) {
@@ -148,6 +149,7 @@ describe('sessions.reserveSeats', () => {
     const { scene, fleet } = await sessions()
     scene.faults.store = ({ method }) => (method.startsWith('servers.') ? { kind: 'refuse' } : undefined)
     expect((await failureOf(fleet.sessions.reserveSeats(session(1), ['amie']))).code).toBe('unavailable')
+    expect(scene.eventsOf('SeatsReserved')).toEqual([])
     scene.faults.store = () => undefined
     expect(await fleet.sessions.reserveSeats(session(1), ['amie'])).toMatchObject({ seats: { held: 1 } })
     expect((await stored(scene, fleet))?.holds).toHaveLength(1)
@@ -176,7 +178,7 @@ describe('sessions.reserveSeats', () => {
       code: 'invalid',
       message: 'build duel does not say how many seats a session has; set its seatsPerSession',
     })
-    expect((await fleet.sessions.get(session(2))).seats).toBeUndefined()
+    expect(await fleet.sessions.get(session(2))).not.toHaveProperty('seats')
     await fleet.sessions.end(session(1))
     expect(await reserve(1)).toMatchObject({
       code: 'not-found',

@@ -1,6 +1,6 @@
 /** For which build a caller with selectors counts as demand, and when it gets a server after all. */
 import { describe, expect, it } from 'vitest'
-import type { AllocationRequest, Fleet, GameServerBuildInput } from 'gamekeeper'
+import type { Fleet, GameServerBuildInput } from 'gamekeeper'
 import { aBuild, failureOf, serversBy, session, type Stage, stage, statusOf, untilReady } from './stage.js'
 
 type Spec = Pick<GameServerBuildInput['spec'], 'counters' | 'lists'>
@@ -12,7 +12,7 @@ async function withBuild(s: Stage, fleet: Fleet, name: string, standingBy: numbe
 }
 
 const rooms = { counters: { rooms: { count: 0, capacity: 4 } } }
-const ask = (n: number, more: Omit<AllocationRequest, 'sessionID'>) => ({ sessionID: session(n), ...more })
+const ask = <T extends object>(n: number, more: T) => ({ sessionID: session(n), ...more })
 const total = async (fleet: Fleet, name: string) => {
   const { currentActive, currentPending, currentInitializing, currentStandingBy } = await statusOf(fleet, name)
   return currentActive + currentPending + currentInitializing + currentStandingBy
@@ -56,7 +56,7 @@ describe('a caller whom no new server would fit', () => {
     })
   })
 
-  it.each<[string, Omit<AllocationRequest, 'sessionID'>, string]>([
+  it.each([
     ['a change', { buildID: 'arena', counters: { roms: { increment: 1 } } }, 'counter roms'],
     ['a condition', { select: [{ builds: ['arena'], lists: { seats: { minAvailable: 1 } } }] }, 'list seats'],
   ])('is refused at once if %s names what no build declares', async (_, request, missing) => {

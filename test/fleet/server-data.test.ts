@@ -122,7 +122,7 @@ describe('the data of a server', () => {
   })
 
   const invalid: readonly (readonly [unknown, string])[] = [
-    ['x', 'body must be an object'],
+    ['x', 'the change must be an object'],
     [{}, 'at least one of labels'],
     [{ label: {} }, 'label is not allowed; did you mean labels?'],
     [{ labels: { 'no spaces': 'x' } }, 'labels must have keys of the form of a Kubernetes label key'],

@@ -24,7 +24,7 @@ describe('sessions.get', () => {
     }
     const found = await fleet.sessions.get(session(1).toUpperCase())
     expect(found).toEqual(expected)
-    expect(found.port()).toBe(allocation.port())
+    expect(found.state !== 'Ended' && found.port()).toBe(allocation.port())
     await scene.clock.advance(5_000)
     await fleet.close()
     expect(await (await scene.open()).sessions.get(session(1))).toEqual(expected)
@@ -96,6 +96,37 @@ describe('sessions.ofPlayer', () => {
     expect((await failureOf(fleet.sessions.ofPlayer('dan'))).code).toBe('not-found')
   })
 
+  it('stays with the match of a player whom another game claims later, and says so in the log', async () => {
+    const warnings: unknown[] = []
+    const logger = {
+      debug() {},
+      info() {},
+      error() {},
+      warn: (fields: object, text: string) => warnings.push({ ...fields, text }),
+    }
+    const scene = stage()
+    const fleet = await scene.open({ logger })
+    await fleet.builds.create(aBuild({ standingBy: 3 }))
+    await untilReady(scene, fleet, 3)
+    await fleet.allocate({ ...ask(1), initialPlayers: ['amie'] })
+    await scene.clock.advance(1_000)
+    await fleet.allocate(ask(2))
+    const [own, hostile] = [await playing(scene, fleet, 1), await playing(scene, fleet, 2)]
+    // The fleet did not expect Bo: he has found the match himself.
+    own.players(['amie', 'bo'])
+    expect([await idOf(fleet, 'amie'), await idOf(fleet, 'bo')]).toEqual([session(1), session(1)])
+    hostile.players(['amie', 'bo'])
+    expect([await idOf(fleet, 'amie'), await idOf(fleet, 'bo')]).toEqual([session(1), session(1)])
+    const claim = { server: `default/${own.ref.name}`, claimedBy: `default/${hostile.ref.name}` }
+    const text = 'another game claims a player who is in a match'
+    expect(warnings).toEqual([
+      { player: 'amie', ...claim, text },
+      { player: 'bo', ...claim, text },
+    ])
+    own.players([])
+    expect(await idOf(fleet, 'bo')).toBe(session(2))
+  })
+
   it('finds players again after a restart', async () => {
     const { scene, fleet } = await standing()
     await fleet.allocate({ ...ask(1), initialPlayers: ['amie'] })
@@ -121,10 +152,10 @@ describe('sessions.end', () => {
       server,
       reason: 'SessionEnded',
       crash: false,
-      message: expect.stringContaining(`session ${session(1)} was ended by an operator`),
+      message: expect.stringContaining(`session ${session(1)} was ended by sessions.end`),
     })
     const { text } = await fleet.explain(server.name)
-    expect(text).toContain(`session ${session(1)} was ended by an operator`)
+    expect(text).toContain(`session ${session(1)} was ended by sessions.end`)
     expect(only(scene.eventsOf('Audited'))).toMatchObject({ action: 'endSession', server, sessionID: session(1) })
     expect(game.isSignalled).toBe(false)
     await scene.clock.until(async () =>

@@ -170,7 +170,7 @@ describe('one of several sessions', () => {
       [session(4), 4],
     ])
     expect(scene.eventsOf('SessionEnded').map(({ sessionID }) => sessionID)).toEqual([session(2)])
-    expect(await failureOf(fleet.sessions.get(session(2)))).toMatchObject({ code: 'not-found' })
+    expect(await fleet.sessions.get(session(2))).toMatchObject({ state: 'Ended', reason: 'Finished' })
   })
 
   it('is not harmed by late and repeated reports, even with the same id', async () => {

@@ -99,6 +99,8 @@ export function stage({ memory, limits }: StageOptions = {}): Stage {
         logger: false,
         ...(limits && { limits }),
         ...options,
+        // The clock of a host that can be killed is another object than the backend's.
+        ...(options.backend && { backend: { ...options.backend, clock: undefined } }),
       })
       fleet.on('*', (event) => events.push(event))
       onTestFinished(async () => {

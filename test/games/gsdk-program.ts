@@ -124,6 +124,8 @@ let previous: Answer | undefined
 let wake = () => {}
 let isEarly = false
 let isStopped = false
+/** Settles once every line so far has arrived. */
+let said: Promise<unknown> = Promise.resolve()
 const info = { Flavor: options.client, Version: '1.0.0' }
 
 // Like the real clients, prints the session host id.
@@ -378,18 +380,22 @@ function say(event: string, fields: object = {}): Promise<void> {
   const line = JSON.stringify({ event, at: Date.now(), server: process.env['PF_GAMESERVER_NAME'], ...fields })
   console.log(line)
   if (options.report === undefined) return Promise.resolve()
-  return new Promise<void>((resolve) => {
+  const sent = new Promise<void>((resolve) => {
     const outgoing = request({ host: agentHost, port: options.report, method: 'POST', path: '/' }, (incoming) =>
       incoming.resume().on('end', () => resolve()),
     )
     outgoing.on('error', () => resolve())
     outgoing.end(line)
   })
+  // Each line is a request of its own, so a later one may arrive earlier.
+  said = Promise.all([said, sent])
+  return sent
 }
 
 function exit(code: number): 0 {
   isStopped = true
-  void say('exiting', { code }).then(() => process.exit(code))
+  void say('exiting', { code })
+  void said.then(() => process.exit(code))
   return 0
 }
 

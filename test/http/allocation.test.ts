@@ -1,7 +1,7 @@
 /** The allocation API over real sockets and a real fleet: success, each error, and waiting. */
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { memoryBackend } from '../../adapters/memory/index.js'
-import { allocationRoutes, fleetRoutes } from '../../src/http/index.js'
+import { allocationRoutes, type ApiRequest, fleetRoutes } from '../../src/http/index.js'
 import {
   type AllocateOptions,
   createFleet,
@@ -62,6 +62,17 @@ describe('POST /api/v1/allocate-many', () => {
 
   it.each<[string, unknown, string]>([
     ['no object', [], 'body must be an object with requests, but is []'],
+    ['an unknown field', { requests: [request], atomc: true }, 'atomc is not allowed; did you mean atomic?'],
+    [
+      'a wait in the body',
+      { requests: [request], waitMs: 5 },
+      'waitMs is not allowed in the body; did you mean the query parameter wait?',
+    ],
+    [
+      'an unknown field of a request',
+      { requests: [request, { ...request, players: ['amie'] }] },
+      'requests[1].players is not allowed; did you mean initialPlayers?',
+    ],
     ['no requests', {}, 'requests must be an array of at least one allocation request, but is absent'],
     ['an unclear atomic', { requests: [request], atomic: 1 }, 'atomic must be true or false, but is 1'],
     ['a session that is listed twice', { requests: [request, request] }, 'requests[1].sessionID must not repeat'],
@@ -70,12 +81,39 @@ describe('POST /api/v1/allocate-many', () => {
     expect([reply.status, JSON.parse(reply.text).error]).toEqual([400, expect.stringContaining(message)])
   })
 
+  it('answers with 400 if a query parameter looks like one of its own', async () => {
+    const reply = await many({ requests: [request] }, '?Wait=5')
+    expect([reply.status, JSON.parse(reply.text).error]).toEqual([
+      400,
+      'query parameter Wait is not allowed; did you mean wait?',
+    ])
+  })
+
   it('answers with the status of the error if an atomic batch cannot be made', async () => {
     await fleet.builds.create(build())
     await standingBy(fleet, 2)
     const requests = ['a', 'b', 'c', 'd', 'e', 'f'].map((id) => ({ ...request, sessionID: id }))
     const reply = await many({ requests, atomic: true })
     expect([reply.status, reply.headers['gamekeeper-error']]).toEqual([429, 'none-standing-by'])
+  })
+})
+
+describe('POST /api/v1/join', () => {
+  it.each<[string, object, string, string]>([
+    ['an unknown field', { sessionId: 'a' }, '', 'sessionId is not allowed; did you mean sessionID?'],
+    [
+      'a wait in the body',
+      { waitMs: 5 },
+      '',
+      'waitMs is not allowed in the body; did you mean the query parameter wait?',
+    ],
+    ['a misspelled parameter', {}, '?waitMs=5', 'query parameter waitMs is not allowed; did you mean wait?'],
+  ])('answers with 400: %s', async (_, more, query, message) => {
+    const own = await listening(fleetRoutes(fleet).nodeHandler)
+    const body = { buildID, players: ['amie'], ...more }
+    const reply = await call('POST', `${own.url}/api/v1/join${query}`, { body })
+    await own.close()
+    expect([reply.status, JSON.parse(reply.text)]).toMatchObject([400, { error: message }])
   })
 })
 
@@ -122,18 +160,29 @@ describe('an allocation is rejected', () => {
   it.each([
     ['an empty body', '', /^body must be JSON, but is empty$/],
     ['a body that is not JSON', '{"buildID":', /^body is not JSON: /],
-    ['an array', [], /^body must be an allocation request object/],
-    ['neither buildID nor select', { sessionID }, /^body must have buildID, or select, or server$/],
+    ['an array', [], /^the request must be an allocation request object/],
+    ['neither buildID nor select', { sessionID }, /^the request must have buildID, or select, or server$/],
     ['a selector without builds', { sessionID, select: [{}] }, /^select\[0\] must name builds/],
     ['a buildID of a wrong type', { sessionID, buildID: 7 }, /^buildID .* but is 7$/],
     ['no sessionID', { buildID }, /^sessionID must be a string of 1 to 128 visible characters.* is absent$/],
     ['a sessionID with a line break', { buildID, sessionID: 'a\nb' }, /^sessionID .* has U\+000A at position 2$/],
     ['a cookie of a wrong type', { ...request, sessionCookie: {} }, /^sessionCookie must be a string/],
     ['players of a wrong type', { ...request, initialPlayers: [1] }, /^initialPlayers\[0\] must be a string/],
+    ['an unknown field', { ...request, players: ['amie'] }, /^players is not allowed; did you mean initialPlayers\?$/],
+    [
+      'a field that is close to none',
+      { ...request, region: 'eu' },
+      /^region is not allowed; allowed fields are buildID, select, /,
+    ],
+    ...['waitMs', 'wait', 'confirm'].map((name): [string, object, RegExp] => [
+      `${name} in the body`,
+      { ...request, [name]: 1 },
+      new RegExp(`^${name} is not allowed in the body; did you mean the query parameter (wait|confirm)\\?$`),
+    ]),
   ])('with 400 for %s', async (_, body, message) => {
     const reply = await allocate(body)
     expect(reply.status).toBe(400)
-    expect(JSON.parse(reply.text)).toEqual({ error: expect.stringMatching(message) })
+    expect(JSON.parse(reply.text)).toEqual({ error: expect.stringMatching(message), code: 'invalid' })
   })
 
   it.each(['', '-1', '61', '60.01', 'soon', '1e1', '0x1', 'NaN', 'Infinity', '1s', '%20', '1,5', '.5'])(
@@ -149,13 +198,40 @@ describe('an allocation is rejected', () => {
   it.each(['yes', 'TRUE', '2', '-1', 'true '])('with 400 for ?confirm=%s', async (confirm) => {
     const reply = await allocate(request, `?confirm=${encodeURIComponent(confirm)}`)
     expect(reply.status).toBe(400)
-    expect(JSON.parse(reply.text)).toEqual({ error: `confirm must be true or false, but is "${confirm}"` })
+    expect(JSON.parse(reply.text)).toEqual({
+      error: `confirm must be true or false, but is "${confirm}"`,
+      code: 'invalid',
+    })
+  })
+
+  it.each([
+    ['waitMs=5000', 'waitMs', 'wait'],
+    ['WAIT=5', 'WAIT', 'wait'],
+    ['wiat=5', 'wiat', 'wait'],
+    ['wait=1&confirmed', 'confirmed', 'confirm'],
+  ])('with 400 for ?%s, which looks like a parameter of the call', async (query, name, meant) => {
+    const reply = await allocate(request, `?${query}`)
+    expect(reply.status).toBe(400)
+    expect(JSON.parse(reply.text)).toMatchObject({
+      error: `query parameter ${name} is not allowed; did you mean ${meant}?`,
+    })
+  })
+
+  it('not for other query parameters, which the host app may read', async () => {
+    const seen: unknown[] = []
+    const authorize = (asked: ApiRequest) => seen.push(asked.query('tenant')) > 0
+    const own = await listening(allocationRoutes(fleet, { authorize }).nodeHandler)
+    await fleet.builds.create(build())
+    await standingBy(fleet, 2)
+    const reply = await call('POST', `${own.url}/api/v1/allocate?tenant=eu&wait=1`, { body: request })
+    await own.close()
+    expect([reply.status, seen]).toEqual([200, ['eu']])
   })
 
   it('with 404 if no build has the buildID', async () => {
     const reply = await allocate(request)
     expect(reply.status).toBe(404)
-    expect(JSON.parse(reply.text)).toEqual({ error: expect.stringContaining(buildID) })
+    expect(JSON.parse(reply.text)).toEqual({ error: expect.stringContaining(buildID), code: 'not-found' })
   })
 
   it('with 429 and Retry-After if no server is standing by', async () => {
@@ -166,7 +242,11 @@ describe('an allocation is rejected', () => {
     const other = await call('POST', `${strict.url}/api/v1/allocate`, { body: request })
     await strict.close()
     expect(Object.keys(JSON.parse(other.text) as object)).toEqual(['error'])
-    expect(JSON.parse(reply.text)).toEqual({ details: expect.objectContaining({ max: 0 }), error: expect.any(String) })
+    expect(JSON.parse(reply.text)).toEqual({
+      code: 'max-reached',
+      details: expect.objectContaining({ max: 0 }),
+      error: expect.any(String),
+    })
   })
 
   const statuses: Readonly<Record<ErrorCode, number>> = {
@@ -179,6 +259,7 @@ describe('an allocation is rejected', () => {
     'not-confirmed': 503,
     'out-of-range': 500,
     'no-room': 500,
+    'no-stdin': 500,
     'in-use': 500,
     unavailable: 503,
     'not-leader': 503,
@@ -202,7 +283,7 @@ describe('an allocation is rejected', () => {
     const failing = await listening(allocationRoutes({ allocate: () => Promise.reject(error) }).nodeHandler)
     const reply = await call('POST', `${failing.url}/api/v1/allocate`, { body: request })
     await failing.close()
-    expect(reply).toMatchObject({ status: statuses[code], text: '{"error":"no: because"}' })
+    expect(reply).toMatchObject({ status: statuses[code], text: `{"error":"no: because","code":"${code}"}` })
     expect(reply.headers['retry-after']).toBe(reply.status === 429 || reply.status === 503 ? '1' : undefined)
   })
 
@@ -217,7 +298,8 @@ describe('an allocation is rejected', () => {
     const reply = await call(method, server.url + path)
     expect(reply.status).toBe(status)
     expect(reply.headers['allow']).toBe(status === 405 ? 'POST, OPTIONS' : undefined)
-    if (method !== 'HEAD') expect(JSON.parse(reply.text)).toEqual({ error: expect.any(String) })
+    const code = status === 405 ? 'unsupported' : 'not-found'
+    if (method !== 'HEAD') expect(JSON.parse(reply.text)).toEqual({ error: expect.any(String), code })
   })
 })
 
@@ -323,9 +405,9 @@ describe('an allocation with ?wait=', () => {
     routes.close()
     expect(await reply).toMatchObject({ status: 503, headers: { 'retry-after': '1' } })
     const sentence = 'this host is closing; retry on another host, or here after its restart'
-    expect(JSON.parse((await reply).text)).toEqual({ error: sentence })
+    expect(JSON.parse((await reply).text)).toEqual({ error: sentence, code: 'closed' })
     const late = await call('POST', `${observer.url}/api/v1/allocate?wait=60`, { body: request })
-    expect(late).toMatchObject({ status: 503, text: JSON.stringify({ error: sentence }) })
+    expect(late).toMatchObject({ status: 503, text: JSON.stringify({ error: sentence, code: 'closed' }) })
     await observer.close()
   })
 

@@ -41,7 +41,8 @@ describe('the audit of HTTP requests', () => {
   it('names the token, the address and the target of every change, and never a secret', async () => {
     const { allocationUrl, managementUrl } = await open({ authorize })
     const builds = `${managementUrl}/api/v1/gameserverbuilds`
-    await call('POST', builds, { ...as(secrets.ops), body: build() })
+    const template = { spec: { containers: [{ name: 'game', stdin: true }] } }
+    await call('POST', builds, { ...as(secrets.ops), body: build({ template }) })
     await standingBy(fleet, 2)
     const allocation = { buildID, sessionID, sessionCookie: 'a-secret-cookie' }
     await call('POST', `${allocationUrl}/api/v1/allocate`, { ...as(secrets.matchmaker), body: allocation })
@@ -51,6 +52,8 @@ describe('the audit of HTTP requests', () => {
     const at = new Date(Date.now() + 3_600_000).toISOString()
     await call('POST', `${one}/maintenance`, { ...as(secrets.ops), body: { at } })
     await call('DELETE', `${one}/maintenance`, as(secrets.ops))
+    const line = { line: 'op amie a-secret-line' }
+    expect((await call('POST', `${one}/stdin`, { ...as(secrets.ops), body: line })).status).toBe(200)
     await call('DELETE', one, as(secrets.ops))
     await call('DELETE', `${builds}/default/arena`, as(secrets.ops))
 
@@ -62,12 +65,14 @@ describe('the audit of HTTP requests', () => {
       { action: 'patchBuild', caller: { ...ops, name: 'tokens[2]' }, ...done },
       { action: 'announceMaintenance', caller: ops, server, ...done },
       { action: 'withdrawMaintenance', caller: ops, server, ...done },
+      { action: 'writeStdin', caller: ops, server, ...done },
       { action: 'deleteServer', caller: ops, server, ...done },
       { action: 'deleteBuild', caller: ops, ...done },
     ])
     expect(audited[0]?.message).toBe('token ops at 127.0.0.1 created build default/arena')
     const text = JSON.stringify(audited)
-    for (const secret of [...Object.values(secrets), 'a-secret-cookie']) expect(text).not.toContain(secret)
+    for (const secret of [...Object.values(secrets), 'a-secret-cookie', 'a-secret-line'])
+      expect(text).not.toContain(secret)
   })
 
   it('leaves out reads and rejected requests', async () => {

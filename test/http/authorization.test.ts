@@ -14,6 +14,7 @@ import {
 } from '../../src/http/index.js'
 import { FleetError } from '../../src/index.js'
 import { virtualClock } from '../../src/testing/index.js'
+import { targetOf } from '../agent/target.js'
 import { callFake as call, type Listener, listening } from './client.js'
 import { entryPoints } from './entry-points.js'
 import { build, buildID, fleetOf, sessionID } from './fleet.js'
@@ -30,7 +31,7 @@ const fleet = {
   activity: answer,
   health: answer,
   sessions: {
-    ...{ get: answer, list: answer, ofPlayer: answer, end: answer },
+    ...{ get: answer, ended: answer, list: answer, ofPlayer: answer, end: answer },
     ...{ reserveSeats: answer, releaseSeats: answer, withRoom: answer, join: answer },
   },
 }
@@ -66,6 +67,7 @@ const requests = {
   joinSession: ['POST', '/api/v1/join', { buildID, players: ['amie'] }],
   drainServer: ['POST', `${server}/drain`, { active: 'terminate', deadlineMs: 0 }],
   readLogs: ['GET', `${server}/logs?follow&tail=3`],
+  writeStdin: ['POST', `${server}/stdin`, { line: 'say hello' }],
   explainServer: ['GET', `${server}/history`],
   reserveServer: ['POST', `${server}/reservation`, { forMs: 60_000 }],
   releaseServer: ['DELETE', `${server}/reservation`],
@@ -160,11 +162,10 @@ describe('the authorize hook', () => {
   })
 
   it('can allow or reject heartbeats to the agent', async () => {
-    const target = { heartbeat: () => ({ operation: 'Continue' as const, nextHeartbeatIntervalMs: 1_000 }) }
     let verdict: () => boolean | Promise<boolean> = () => true
     const asked: string[] = []
     const host = await listening(
-      agentListener(target, {
+      agentListener(targetOf({}), {
         authorize(request, operation) {
           asked.push(`${operation} ${request.socket.remoteAddress}`)
           return verdict()

@@ -56,7 +56,7 @@ describe.each(entryPoints)('through $name', ({ open }) => {
   ])('1 MiB is accepted and one byte more gets 413, with length %s', async (_, headers) => {
     expect((await post(sized(mebibyte), headers)).status).toBe(200)
     const reply = await post(sized(mebibyte + 1), headers)
-    expect(reply).toMatchObject({ status: 413, text: '{"error":"body is larger than 1048576 bytes"}' })
+    expect(reply).toMatchObject({ status: 413, text: '{"error":"body is larger than 1048576 bytes","code":"invalid"}' })
   })
 
   it('a body that is far too large is rejected while the client is still sending it', async () => {
@@ -78,7 +78,7 @@ describe.each(entryPoints)('through $name', ({ open }) => {
     for (const headers of [{}, chunked]) {
       const reply = await post(body, headers)
       expect(reply.status).toBe(400)
-      expect(JSON.parse(reply.text)).toEqual({ error: expect.stringMatching(message) })
+      expect(JSON.parse(reply.text)).toEqual({ error: expect.stringMatching(message), code: 'invalid' })
     }
   })
 
@@ -90,7 +90,9 @@ describe.each(entryPoints)('through $name', ({ open }) => {
   it('a body that is not UTF-8 gets 400', async () => {
     const reply = await post(Buffer.concat([Buffer.from('{"buildID":"'), Buffer.from([0xff, 0xfe]), Buffer.from('"}')]))
     expect(reply.status).toBe(400)
-    expect(reply.text).toBe('{"error":"body must be JSON in UTF-8, but holds bytes that are not UTF-8"}')
+    expect(reply.text).toBe(
+      '{"error":"body must be JSON in UTF-8, but holds bytes that are not UTF-8","code":"invalid"}',
+    )
   })
 
   it('a client that disconnects while sending its body does not affect others', async () => {
@@ -137,6 +139,7 @@ describe.each(entryPoints)('through $name', ({ open }) => {
       expect(reply.status).toBe(400)
       expect(JSON.parse(reply.text)).toEqual({
         error: expect.stringMatching(/^Content-Type must be application\/json/),
+        code: 'invalid',
       })
     }
     expect((await post(request, { Origin, 'Content-Type': 'application/json; charset=utf-8' })).status).toBe(200)

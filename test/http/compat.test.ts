@@ -1,6 +1,6 @@
 /** `compat: 'thundernetes'`: each row of its table in docs/reference/http-api.md, and the calls of the Thundernetes web console. */
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
-import { managementRoutes } from '../../src/http/index.js'
+import { allocationRoutes, managementRoutes } from '../../src/http/index.js'
 import { createFleet, type Fleet, systemClock } from '../../src/index.js'
 import { memoryBackend } from '../../adapters/memory/index.js'
 import { call, type Listener, listening } from './client.js'
@@ -60,6 +60,22 @@ describe('compat: thundernetes', () => {
     expect((await fleet.builds.get('arena')).spec.buildMetadata).toEqual({ map: 'dust', mode: 'ranked' })
   })
 
+  it('takes the names of fields in any case, as Go does', async () => {
+    const { titleID: _titleID, ...spec } = manifest.spec as Readonly<Record<string, unknown>>
+    const upper = Object.fromEntries(Object.entries(spec).map(([name, value]) => [name.toUpperCase(), value]))
+    const sent = { Metadata: { Name: 'arena', NAMESPACE: 'default' }, Spec: upper }
+    const headers = { 'Content-Type': 'application/json' }
+    const created = await call('POST', `${server.url}/api/v1/gameserverbuilds`, { body: sent, headers, validate })
+    expect(created.status).toBe(201)
+    await standingBy(fleet, 2)
+    const routes = allocationRoutes(fleet, { compat: 'thundernetes' })
+    const allocating = await listening(routes.nodeHandler)
+    const body = { BuildId: buildID, SESSIONid: sessionID, sessioncookie: 'c', InitialPlayers: null }
+    const allocated = await call('POST', `${allocating.url}/api/v1/allocate`, { body, headers, validate: false })
+    await allocating.close()
+    expect([allocated.status, JSON.parse(allocated.text)]).toMatchObject([200, { SessionID: sessionID }])
+  })
+
   it('accepts a build in the form in which it returns one', async () => {
     const { json } = await ask('POST', 'gameserverbuilds', manifest)
     await ask('DELETE', 'gameserverbuilds/default/arena')
@@ -112,6 +128,26 @@ describe('compat: thundernetes', () => {
       expect([status, json]).toEqual([200, { metadata: {}, items: [] }])
     }
     expect((await ask('GET', 'gameserverbuilds/default/nothing')).status).toBe(404)
+  })
+
+  it('ignores unknown fields and query parameters of an allocation', async () => {
+    await ask('POST', 'gameserverbuilds', manifest)
+    await standingBy(fleet, 2)
+    const own = await listening(allocationRoutes(fleet, { compat: 'thundernetes' }).nodeHandler)
+    const body = { buildID, sessionID, region: 'eu', waitMs: 5, players: ['amie'] }
+    const reply = await call('POST', `${own.url}/api/v1/allocate?waitMs=5`, { body, validate })
+    await own.close()
+    expect([reply.status, JSON.parse(reply.text)]).toEqual([200, expect.objectContaining({ SessionID: sessionID })])
+  })
+
+  it.each([
+    ['GET', 'gameserverbuilds/default/nothing', 404],
+    ['PUT', 'gameserverbuilds', 405],
+    ['POST', 'gameserverbuilds', 413],
+  ])('answers %s %s with %i and only the field error', async (method, path, status) => {
+    const body = status === 413 ? { text: 'x'.repeat(1_100_000) } : undefined
+    const reply = await ask(method, path, body)
+    expect([reply.status, reply.json]).toEqual([status, { error: expect.any(String) }])
   })
 
   it('ignores unknown fields in a patch', async () => {

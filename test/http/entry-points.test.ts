@@ -37,8 +37,8 @@ const allocate = '/api/v1/allocate'
 const json = { 'Content-Type': 'application/json' }
 
 const ref = (namespace: string, name: string) => `{"name":"get","input":${JSON.stringify({ namespace, name })}}`
-const refusal = (message: string) => JSON.stringify({ error: message })
-const notServed = (path: string) => refusal(`nothing is served at ${path}`)
+const refusal = (message: string, code = 'invalid') => JSON.stringify({ error: message, code })
+const notServed = (path: string) => refusal(`nothing is served at ${path}`, 'not-found')
 const badWait = (wait: string) =>
   refusal(`wait must be a number of seconds from 0 to 60, but is ${JSON.stringify(wait)}`)
 
@@ -82,15 +82,15 @@ const rows: readonly Row[] = [
   ['HEAD', `${builds}/x/y`, 200, ''],
   ['HEAD', '/nothing', 404, ''],
   ['HEAD', allocate, 405, ''],
-  ['PUT', builds, 405, refusal('PUT is not allowed here, only GET, HEAD, POST, OPTIONS')],
+  ['PUT', builds, 405, refusal('PUT is not allowed here, only GET, HEAD, POST, OPTIONS', 'unsupported')],
   [
     'PROPFIND',
     `${builds}/x/y`,
     405,
-    refusal('PROPFIND is not allowed here, only GET, HEAD, PUT, PATCH, DELETE, OPTIONS'),
+    refusal('PROPFIND is not allowed here, only GET, HEAD, PUT, PATCH, DELETE, OPTIONS', 'unsupported'),
   ],
-  ['DELETE', allocate, 405, refusal('DELETE is not allowed here, only POST, OPTIONS')],
-  ['DELETE', `${builds}/x/y`, 500, refusal('the store does not answer: ECONNREFUSED')],
+  ['DELETE', allocate, 405, refusal('DELETE is not allowed here, only POST, OPTIONS', 'unsupported')],
+  ['DELETE', `${builds}/x/y`, 500, refusal('the store does not answer: ECONNREFUSED', 'unavailable')],
   // Bodies.
   ['POST', builds, 200, /"create"/, { body: build() }],
   ['PATCH', `${builds}/x/y/`, 200, /"patch"/, { body: { max: 3 } }],
@@ -104,9 +104,14 @@ const rows: readonly Row[] = [
   ['POST', allocate, 400, /^{"error":"Content-Type must be/, { body: request, headers: { Origin: 'http://a' } }],
   ['POST', allocate, 200, /"allocate"/, { body: request, headers: { Origin: 'http://a', ...json } }],
   // Queries.
-  ...['', '/', '?wait=0', '?wait=0.5', '?wait=1&wait=x', '?Wait=x', '?a=%&wait=1', '?wait=%31', '?await=61'].map(
+  ...['', '/', '?wait=0', '?wait=0.5', '?wait=1&wait=x', '?Weight=x', '?a=%&wait=1', '?wait=%31', '?await=61'].map(
     (end): Row => ['POST', allocate + end, 200, /"allocate"/, { body: request }],
   ),
+  [
+    ...(['POST', `${allocate}?Wait=x`, 400] as const),
+    refusal('query parameter Wait is not allowed; did you mean wait?'),
+    { body: request },
+  ],
   ['POST', `${allocate}?wait`, 400, badWait(''), { body: request }],
   ['POST', `${allocate}?wait=x&wait=1`, 400, badWait('x'), { body: request }],
   ['POST', `${allocate}?w%61it=61`, 400, badWait('61'), { body: request }],
@@ -188,7 +193,7 @@ describe.each(entryPoints)('$name', ({ open }) => {
     const last = `GET /nothing HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n`
     const text = await rawConnection(server.url, refused + last).closed()
     expect(text.match(/HTTP\/1\.1 \d{3} /g)).toHaveLength(2)
-    expect(text).toMatch(/nothing is served at \/nothing"}$/)
+    expect(text).toMatch(/nothing is served at \/nothing","code":"not-found"}$/)
   })
 
   it('aborts the handler when the client disconnects', async () => {
@@ -400,6 +405,7 @@ describe('fetch', () => {
     expect(reply.status).toBe(500)
     expect(await reply.json()).toEqual({
       error: expect.stringContaining('a middleware in front of these routes consumed it'),
+      code: 'internal',
     })
   })
 })

@@ -45,6 +45,7 @@ export function fleetOf(call: () => Promise<never>) {
       withdrawMaintenance: call,
       reserve: call,
       release: call,
+      writeStdin: call,
       logs: noLines,
     },
     details: { get: call, ofBuild: call },

@@ -108,7 +108,9 @@ describe('concurrency limits:', () => {
     await open()
     const refused = await allocate('?wait=3')
     expect(refused).toMatchObject({ status: 400, headers: { 'gamekeeper-error': 'invalid' } })
-    expect(refused.text).toBe('{"error":"wait must be a number of seconds from 0 to 2.5, but is \\"3\\""}')
+    expect(refused.text).toBe(
+      '{"error":"wait must be a number of seconds from 0 to 2.5, but is \\"3\\"","code":"invalid"}',
+    )
     expect((await allocate('?wait=2.5')).status).toBe(404)
   })
 
@@ -219,7 +221,7 @@ describe('hostile input:', () => {
     )
     for (const { status, text } of answers) {
       expect(status).toBe(400)
-      expect(JSON.parse(text)).toEqual({ error: expect.any(String) })
+      expect(JSON.parse(text)).toEqual({ error: expect.any(String), code: 'invalid' })
     }
     await othersAreServed()
   })
@@ -250,6 +252,28 @@ describe('hostile input:', () => {
     }
     expect((await allocate()).status).toBe(200)
   })
+
+  it.each(['stays', 'leaves'])(
+    'a client that has thousands of allocations wait behind each other and %s is disconnected, and none waits on',
+    async (how) => {
+      const url = await open()
+      await fleet.builds.create(build({ standingBy: 0, max: 0 }))
+      const requests = Array.from({ length: 3_000 }, (_, n) => {
+        const text = JSON.stringify({ buildID, sessionID: `00000000-0000-4000-8000-${String(n).padStart(12, '0')}` })
+        return `POST /api/v1/allocate?wait=60 HTTP/1.1\r\nHost: localhost\r\nContent-Length: ${text.length}\r\n\r\n${text}`
+      })
+      let mostWaiting = 0
+      const caller = rawConnection(url, requests.join(''))
+      const waiting = () => {
+        const count = fleet.stats().builds[0]?.waiting ?? 0
+        mostWaiting = Math.max(mostWaiting, count)
+        return count
+      }
+      if (how === 'leaves') caller.socket.end()
+      await until(() => waiting() === 0 && caller.socket.destroyed, 30_000)
+      expect(mostWaiting).toBeLessThanOrEqual(100)
+    },
+  )
 
   it('connections beyond maxConnections are dropped, and existing ones keep working', async () => {
     const url = await open({ maxConnections: 3 })

@@ -82,7 +82,7 @@ describe('builds', () => {
   })
 
   it.each([
-    ['an array', [], /^body must be a GameServerBuild object, but is \[]$/],
+    ['an array', [], /^the build must be a GameServerBuild object, but is \[]$/],
     ['no metadata', { spec: build().spec }, /^metadata must be an object/],
     ['a bad name', build({}, 'Arena!'), /^metadata\.name must be .* but is "Arena!"$/],
     ['more standing by than max', build({ standingBy: 4 }), /standingBy is 4 and max is 3/],
@@ -91,7 +91,7 @@ describe('builds', () => {
   ])('are refused with 400 for %s', async (_, body, message) => {
     const reply = await ask('POST', '/gameserverbuilds/', body)
     expect(reply.status).toBe(400)
-    expect(reply.json).toEqual({ error: expect.stringMatching(message) })
+    expect(reply.json).toEqual({ error: expect.stringMatching(message), code: 'invalid' })
   })
 
   it('are rejected with 400 if the name or the buildID is taken', async () => {
@@ -99,8 +99,8 @@ describe('builds', () => {
     const sameName = await ask('POST', '/gameserverbuilds/', build({ buildID: 'other' }))
     const sameID = await ask('POST', '/gameserverbuilds/', build({}, 'other'))
     expect([sameName.status, sameID.status]).toEqual([400, 400])
-    expect(sameName.json).toEqual({ error: expect.stringContaining('arena') })
-    expect(sameID.json).toEqual({ error: expect.stringContaining(buildID) })
+    expect(sameName.json).toEqual({ error: expect.stringContaining('arena'), code: 'exists' })
+    expect(sameID.json).toEqual({ error: expect.stringContaining(buildID), code: 'exists' })
   })
 
   it.each([
@@ -111,12 +111,12 @@ describe('builds', () => {
     [{ standingBy: 4 }, /standingBy is 4 and max is 3/],
     [{ max: 1 }, /standingBy is 2 and max is 1/],
     [{ max: 4, buildID: 'x' }, /^buildID is not allowed/],
-    [[], /^body must be an object/],
+    [[], /^the change must be an object/],
   ])('cannot be patched with %j: 400', async (body, message) => {
     await arena()
     const reply = await ask('PATCH', '/gameserverbuilds/default/arena', body)
     expect(reply.status).toBe(400)
-    expect(reply.json).toEqual({ error: expect.stringMatching(message) })
+    expect(reply.json).toEqual({ error: expect.stringMatching(message), code: 'invalid' })
   })
 })
 
@@ -265,6 +265,15 @@ function bodyFor(method: string, path: string) {
 }
 
 describe('maintenance', () => {
+  it.each(['2027-02-30T10:00:00Z', '2027-02-29T10:00:00+01:00', '2027-04-31T00:00:00Z'])(
+    'is refused for a day that does not exist: %s',
+    async (at) => {
+      expect(await ask('POST', '/nodes/memory/maintenance', { at })).toMatchObject({
+        ...{ status: 400, json: { error: `at must be a time in RFC 3339, but is "${at}"` } },
+      })
+    },
+  )
+
   it('is announced to a server and withdrawn, and the server shows its time', async () => {
     await arena()
     const [one, other] = await fleet.servers.list()
@@ -325,7 +334,7 @@ describe('a missing resource gets 404:', () => {
   it.each(missing)('%s %s', async (method, path) => {
     const reply = await ask(method, path, bodyFor(method, path))
     expect(reply.status).toBe(404)
-    expect(reply.json).toEqual({ error: expect.any(String) })
+    expect(reply.json).toEqual({ error: expect.any(String), code: 'not-found' })
   })
 })
 
@@ -338,7 +347,10 @@ describe('a failure of the store or the backend gets 500 with its cause:', () =>
     const broken = await listening(app.nodeHandler)
     const reply = await call(method, `${broken.url}/api/v1${path}`, { body: bodyFor(method, path) })
     await broken.close()
-    expect(reply).toMatchObject({ status: 500, text: '{"error":"the store is away: ECONNREFUSED"}' })
+    expect(reply).toMatchObject({
+      status: 500,
+      text: '{"error":"the store is away: ECONNREFUSED","code":"unavailable"}',
+    })
   })
 
   it('for errors that are not FleetErrors, without their stack trace', async () => {
@@ -348,7 +360,7 @@ describe('a failure of the store or the backend gets 500 with its cause:', () =>
     const app = managementRoutes({ ...fleet, builds: { ...fleet.builds, list: thrown } })
     const reply = await app.fetch(new Request('http://a/api/v1/gameserverbuilds/'))
     expect(reply.status).toBe(500)
-    expect(await reply.json()).toEqual({ error: 'x is not a function' })
+    expect(await reply.json()).toEqual({ error: 'x is not a function', code: 'internal' })
   })
 })
 
@@ -372,7 +384,7 @@ describe('paths', () => {
   ])('get 404 if unknown: %s', async (path) => {
     const reply = await call('GET', server.url + path)
     expect(reply.status).toBe(404)
-    expect(JSON.parse(reply.text)).toEqual({ error: `nothing is served at ${path}` })
+    expect(JSON.parse(reply.text)).toEqual({ error: `nothing is served at ${path}`, code: 'not-found' })
   })
 
   it('accept percent-encoded names, and ignore the query', async () => {
@@ -397,7 +409,7 @@ describe('paths', () => {
     const reply = await ask(method, path)
     expect(reply.status).toBe(405)
     expect(reply.headers['allow']).toBe(allow)
-    expect(reply.json).toEqual({ error: `${method} is not allowed here, only ${allow}` })
+    expect(reply.json).toEqual({ error: `${method} is not allowed here, only ${allow}`, code: 'unsupported' })
   })
 
   it('respond to OPTIONS with Allow, and to HEAD like GET without the body', async () => {

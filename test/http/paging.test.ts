@@ -72,14 +72,17 @@ describe.each(lists)('GET /api/v1/%s', (path) => {
     ['?continue=%00%ff', /^continue must be/],
   ])('with %s responds 400 and names the parameter', async (query, message) => {
     const { status, json } = await get(path, query)
-    expect([status, json]).toEqual([400, { error: expect.stringMatching(message) }])
+    expect([status, json]).toEqual([400, { error: expect.stringMatching(message), code: 'invalid' }])
   })
 
   it('refuses the tokens of the other lists', async () => {
     for (const other of lists.filter((one) => one !== path)) {
       const { headers } = await get(other, '?limit=1')
       const { status, json } = await get(path, `?continue=${String(headers['gamekeeper-continue'])}`)
-      expect([status, json]).toEqual([400, { error: expect.stringMatching(/^continue is from a list of/) }])
+      expect([status, json]).toEqual([
+        400,
+        { error: expect.stringMatching(/^continue is from a list of/), code: 'invalid' },
+      ])
     }
   })
 })

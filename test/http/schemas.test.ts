@@ -2,7 +2,7 @@
 import { fc, test } from '@fast-check/vitest'
 import { describe, expect, it } from 'vitest'
 import { openApiDocument } from '../../src/http/index.js'
-import type { Checked } from '../../src/rules/validation/problem.js'
+import { type Checked, isObject } from '../../src/rules/validation/problem.js'
 import { readAllocationRequest, readBuildInput, readPatch } from '../../src/rules/validation/requests.js'
 import { broken, valuesOf } from './generated.js'
 import { schemaChecker } from './validated.js'
@@ -22,7 +22,7 @@ const rows: readonly Row[] = [
     name: 'AllocationRequest',
     read: readAllocationRequest,
     onlyRules:
-      /is not allowed beside (decrement|increment|server)$|for the (operator|order) [\w-]+$|must have at most 16 entries|must name builds/,
+      /is not allowed beside (decrement|increment|server)(; also|$)|for the (operator|order) [\w-]+(; also|$)|must have at most 16 entries|must name builds/,
   },
   { name: 'GameServerBuildPatch', read: readPatch, onlyRules: /^$/ },
   {
@@ -30,7 +30,7 @@ const rows: readonly Row[] = [
     read: readBuildInput,
     // JSON Schema counts code points, and validation UTF-16 code units.
     onlyRules:
-      /must be at most spec\.max|must stand for one port|must not repeat \d+ with|must be plain JSON, at most|must be at most the capacity|must have at most 16 entries|(allowed|set) for the order|must be one of spec\.counters|bytes in all values together|but has \d+ characters$|cannot be used with spec\.sessionsPerServer/,
+      /must be at most spec\.max|must stand for one port|must not repeat \d+ with|must be plain JSON, at most|must be at most the capacity|must have at most 16 entries|(allowed|set) for the order|must be one of spec\.counters|bytes in all values together|but has \d+ characters(; also|$)|cannot be used with spec\.sessionsPerServer/,
   },
 ]
 
@@ -43,11 +43,17 @@ describe.each(rows)('$name', ({ name, read, onlyRules }) => {
 
   test.prop([bodies], { numRuns: 600 })('matches its schema exactly if it passes validation', (body) => {
     const result = read(body)
-    const problem = check(ref, body)
+    const problem = check(ref, name === 'AllocationRequest' ? withoutNulls(body) : body)
     if (result.ok) expect(problem).toBeUndefined()
     else if (problem === undefined) expect(`${result.problem.field} ${result.problem.message}`).toMatch(onlyRules)
   })
 })
+
+/** In an allocation, a field that is null is absent: serializers of some languages write what is not set so. */
+function withoutNulls(body: unknown): unknown {
+  if (!isObject(body)) return body
+  return Object.fromEntries(Object.entries(body).filter(([, value]) => value !== null))
+}
 
 describe('the document', () => {
   it('defines exactly the schemas that it references', () => {

@@ -333,6 +333,13 @@ describe('verifyWebhook', () => {
     expect(verifyWebhook({ ...good, headers: signed() })).toEqual(event)
     expect(verifyWebhook({ ...good, headers: new Headers(signed()), body: Buffer.from(body) })).toEqual(event)
     expect(verifyWebhook({ ...good, headers: signed(), secret: [secret, good.secret] })).toEqual(event)
+    for (const text of ['', '{', 'hello'])
+      expect(() => verifyWebhook({ ...good, body: text, headers: signed(now / 1000, text) })).toThrow(
+        expect.objectContaining({
+          code: 'invalid',
+          message: expect.stringMatching(/^the body of this webhook is signed, but is not JSON: /),
+        }),
+      )
     const both = { ...signed(), 'webhook-signature': `v1,AAAA ${signed()['webhook-signature']}` }
     expect(verifyWebhook({ ...good, headers: both })).toEqual(event)
   })

@@ -79,7 +79,10 @@ describe('the dashboard', async () => {
         expect(definition, found).toBeDefined()
         if (name !== found) expect(definition?.type).toBe('histogram')
         asked.add(name)
-        for (const [, label] of selector.matchAll(/(\w+)\s*(?:=~?|!~?=?)/g)) expect(definition?.labels).toContain(label)
+        // Prometheus names the release in it.
+        const labels = ['job', ...(definition?.labels ?? [])]
+        for (const [, label] of selector.matchAll(/(\w+)\s*(?:=~?|!~?=?)/g)) expect(labels).toContain(label)
+        expect(selector).toContain('job=~"$job"')
       }
       for (const [, by = ''] of expr.matchAll(/ by \(([^)]*)\)/g)) {
         const labels = new Set<string>(Object.values(metricDefinitions).flatMap((one) => [...one.labels]))
@@ -96,7 +99,7 @@ describe('the dashboard', async () => {
   it('uses only variables that it defines', () => {
     const own = dashboard.templating.list.map(({ name }) => name)
     const used = [...JSON.stringify(panels).matchAll(/\$\{?(\w+)\}?/g)].map(([, name]) => name)
-    expect(own).toEqual(['datasource', 'build'])
+    expect(own).toEqual(['datasource', 'job', 'build'])
     for (const name of used) expect([...own, '__rate_interval']).toContain(name)
   })
 })

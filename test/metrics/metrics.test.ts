@@ -59,6 +59,28 @@ describe('gauges', () => {
     expect(await value(`gamekeeper_build_max{${arena}}`)).toBeUndefined()
   })
 
+  it('show whether a build is ready, and which conditions keep it from that, although it is Healthy', async () => {
+    await fleet.builds.create(build({ standingBy: 3, max: 4 }))
+    expect(await value(`gamekeeper_build_ready{${arena}}`)).toBe(1)
+    expect(await value(`gamekeeper_build_condition{${arena},type="CreateBlocked"}`)).toBeUndefined()
+    const { spec } = await fleet.builds.get('arena')
+    broken.add('backend')
+    await fleet.builds.update('arena', {
+      ...spec,
+      template: { spec: { containers: [{ name: 'game', image: 'next' }] } },
+    })
+    expect(await value(`gamekeeper_build_ready{${arena}}`)).toBe(0)
+    expect(await value(`gamekeeper_build_condition{${arena},type="CreateBlocked"}`)).toBe(1)
+    expect(await value(`gamekeeper_build_healthy{${arena}}`)).toBe(1)
+    expect(await servers('StandingBy')).toBe(3)
+    expect(await value(`gamekeeper_template_servers{${arena},template="earlier"}`)).toBe(3)
+    broken.clear()
+    await clock.advance(120_000)
+    expect(await value(`gamekeeper_build_ready{${arena}}`)).toBe(1)
+    expect(await value(`gamekeeper_template_servers{${arena},template="current"}`)).toBe(3)
+    expect(await value(`gamekeeper_template_servers{${arena},template="earlier"}`)).toBe(0)
+  })
+
   it('show players and waiting callers', async () => {
     await fleet.builds.create(build({ standingBy: 1, max: 1 }))
     await clock.advance(3_000)

@@ -97,3 +97,18 @@ describe('time', () => {
     ])
   })
 })
+
+/** Classes of the realm in which the code runs: what Node creates belongs to another one in a test runner such as Jest. */
+function builtinInstances(file: string, text: string): readonly string[] {
+  const names = [...text.matchAll(/\binstanceof (\w+)/g)].map(([, name = '']) => name)
+  const isImported = (name: string) => new RegExp(`import [^;]*\\b${name}\\b[^;]*from`).test(text)
+  return names.filter((name) => name in globalThis && !isImported(name)).map((name) => `${file}: instanceof ${name}`)
+}
+
+describe('built-ins', () => {
+  it('are not recognized by instanceof', () => {
+    const files = sources.filter((file) => /^(src|adapters)\//.test(file) && !file.startsWith('src/dashboard/page/'))
+    expect(files.flatMap((file) => builtinInstances(file, read(file)))).toEqual([])
+    expect(builtinInstances('x.ts', 'if (error instanceof Error) throw error')).toEqual(['x.ts: instanceof Error'])
+  })
+})

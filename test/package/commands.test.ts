@@ -52,6 +52,12 @@ const table: readonly Commands[] = [
     ran: 'test/client/client.test.ts',
     instead: 'the test sends such a body with the client',
   },
+  ...['npx gamekeeper attach', 'echo'].map((begins) => ({
+    page: 'docs/guides/running-the-server.md',
+    begins,
+    ran: 'test/cli/attach.test.ts',
+    instead: 'the test names the server that runs',
+  })),
   {
     page: 'docs/guides/systemd.md',
     begins: 'sudo',
@@ -76,6 +82,12 @@ const table: readonly Commands[] = [
     ran: 'test/adapters/kubernetes/chart.test.ts',
     instead: 'the test runs the same commands for namespaces of its own, and does not really delete the definitions',
   })),
+  {
+    page: 'docs/guides/kubernetes.md',
+    begins: 'kubectl drain',
+    ran: 'test/adapters/kubernetes/pods/disruptions.test.ts',
+    instead: 'the test selects the pods of its fleet, since other tests use the node',
+  },
   {
     page: 'docs/guides/kubernetes.md',
     begins: 'kubectl create secret',
@@ -103,7 +115,7 @@ const table: readonly Commands[] = [
 ]
 
 /** Installs a package that the manifest knows; the tests have it in node_modules. */
-const installsPeer = /^npm install ([@\w/-]+)$/
+const installsPeer = /^npm install (@?[\w/-]+)@\d+$/
 
 const commands = pages.flatMap((page) =>
   allBlocks(page)

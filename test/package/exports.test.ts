@@ -2,11 +2,12 @@
 import { execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync } from 'node:fs'
-import { mkdtemp, readdir, readFile, realpath, rm, writeFile } from 'node:fs/promises'
+import { mkdir, mkdtemp, readdir, readFile, realpath, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join, posix } from 'node:path'
 import { createInterface } from 'node:readline'
 import { promisify } from 'node:util'
+import ts from 'typescript'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { link, pack, unpack } from './consumer.js'
 import { links, pages } from './pages.js'
@@ -29,10 +30,15 @@ const subpaths = [
   './tracing',
 ]
 const specifiers = subpaths.map((path) => path.replace('.', 'gamekeeper'))
+interface Targets {
+  readonly import: { readonly types: string }
+  readonly require: { readonly types: string }
+}
+const missing: Targets = { import: { types: '' }, require: { types: '' } }
 const manifest: {
   readonly version: string
   readonly bin: { readonly gamekeeper: string; readonly 'kubectl-gamekeeper': string }
-  readonly exports: object
+  readonly exports: Readonly<Record<string, Targets>>
   readonly dependencies: object
   readonly homepage: string
   readonly bugs: object
@@ -107,7 +113,7 @@ describe.concurrent('the package', { timeout: 120_000 }, () => {
     }
     expect(await ended).toEqual([0, null])
     const why =
-      'GET /metrics is not served: fleetMetrics needs the package prom-client, which is not installed: npm install prom-client'
+      'GET /metrics is not served: fleetMetrics needs the package prom-client, which is not installed: npm install prom-client@15'
     expect(lines.filter(({ level }) => level !== 'info')).toEqual([
       { level: 'warn', time: expect.any(String), message: why },
     ])
@@ -119,6 +125,21 @@ describe.concurrent('the package', { timeout: 120_000 }, () => {
     expect(esm).toEqual(cjs)
     expect(JSON.parse(esm)).not.toEqual([])
     expect(JSON.parse(esm)).not.toContain('default')
+  })
+
+  it.each(specifiers)('has every value at run time that its types declare in %s', async (specifier) => {
+    const { import: esm, require: cjs } = manifest.exports[specifier.replace('gamekeeper', '.')] ?? missing
+    const names = await run(full, 'esm', `console.log(JSON.stringify(Object.keys(await import('${specifier}'))))`)
+    for (const { types } of [esm, cjs]) {
+      expect(declaredValues(join(full, 'node_modules/gamekeeper', types)), types).toEqual(JSON.parse(names))
+    }
+  })
+
+  it('keeps what only its own parts use to itself', async () => {
+    const { types } = (manifest.exports['.'] ?? missing).import
+    const names = exportedNames(join(full, 'node_modules/gamekeeper', types)).map(({ name }) => name)
+    const internal = ['keyOf', 'draftOf', 'ServerDraft', 'SeatHold', 'ReplaceLost', 'Candidacy', 'RequestedAllocation']
+    expect(names.filter((name) => internal.includes(name))).toEqual([])
   })
 
   it('recognizes a FleetError of the other module format', async () => {
@@ -159,16 +180,16 @@ describe.concurrent('the package', { timeout: 120_000 }, () => {
     const bare = await consumer('without-dockerode', ['eventemitter3'])
     const make = `try { dockerBackend() } catch (error) { console.log(error.name, error.code, error.message) }`
     const message =
-      'FleetError internal dockerBackend needs the package dockerode, which is not installed: npm install dockerode'
+      'FleetError internal dockerBackend needs the package dockerode, which is not installed: npm install dockerode@5'
     expect(await run(bare, 'esm', `import { dockerBackend } from 'gamekeeper/docker'; ${make}`)).toBe(message)
     expect(await run(bare, 'cjs', `const { dockerBackend } = require('gamekeeper/docker'); ${make}`)).toBe(message)
   })
 
   it('reports what to install when prom-client is missing, and loads it if installed', async () => {
-    const make = `try { console.log(typeof fleetMetrics({ observe() {}, on() {} }).text) } catch (error) { console.log(error.message) }`
+    const make = `try { console.log(typeof fleetMetrics({ observe() {}, on() {}, stats() {}, health() {} }).text) } catch (error) { console.log(error.message) }`
     const bare = await consumer('without-prom-client', [])
     const home = await consumer('with-prom-client', ['prom-client'])
-    const message = 'fleetMetrics needs the package prom-client, which is not installed: npm install prom-client'
+    const message = 'fleetMetrics needs the package prom-client, which is not installed: npm install prom-client@15'
     for (const [folder, expected] of [
       [bare, message],
       [home, 'function'],
@@ -190,10 +211,24 @@ describe.concurrent('the package', { timeout: 120_000 }, () => {
     const bare = await consumer('without-client-node', ['eventemitter3'])
     const make = `try { kubernetesBackend() } catch (error) { console.log(error.name, error.code, error.message) }`
     const message =
-      'FleetError internal kubernetesBackend needs the package @kubernetes/client-node, which is not installed: npm install @kubernetes/client-node'
+      'FleetError internal kubernetesBackend needs the package @kubernetes/client-node, which is not installed: npm install @kubernetes/client-node@1'
     expect(await run(bare, 'esm', `import { kubernetesBackend } from 'gamekeeper/kubernetes'; ${make}`)).toBe(message)
     expect(await run(bare, 'cjs', `const { kubernetesBackend } = require('gamekeeper/kubernetes'); ${make}`)).toBe(
       message,
+    )
+  })
+
+  it('says what failed of an installed package that this Node cannot load, and which version it can', async () => {
+    const home = await consumer('with-another-node', [])
+    const folder = join(home, 'node_modules/@kubernetes/client-node')
+    await mkdir(folder, { recursive: true })
+    const other = { name: '@kubernetes/client-node', version: '2.0.1', engines: { node: '>=99' }, main: 'index.js' }
+    await writeFile(join(folder, 'package.json'), JSON.stringify(other))
+    await writeFile(join(folder, 'index.js'), 'undefined.bind')
+    const make = `try { kubernetesBackend() } catch (error) { console.log(error.message) }`
+    const said = await run(home, 'esm', `import { kubernetesBackend } from 'gamekeeper/kubernetes'; ${make}`)
+    expect(said).toBe(
+      `kubernetesBackend needs the package @kubernetes/client-node, which cannot be loaded by Node ${process.versions.node}: the installed version is 2.0.1 and needs Node >=99 (Cannot read properties of undefined (reading 'bind')): npm install @kubernetes/client-node@1`,
     )
   })
 
@@ -252,6 +287,33 @@ describe.concurrent('the package', { timeout: 120_000 }, () => {
     expect(stdout.split('\n').filter((line) => /^(index\.|node_modules\/gamekeeper\/|error )/.test(line))).toEqual([])
   })
 })
+
+/** What a declaration file exports, and whether it is a value or only a type. */
+function exportedNames(file: string): readonly { readonly name: string; readonly isValue: boolean }[] {
+  const program = ts.createProgram([file], {
+    skipLibCheck: true,
+    noLib: true,
+    moduleResolution: ts.ModuleResolutionKind.Node16,
+    module: ts.ModuleKind.Node16,
+  })
+  const checker = program.getTypeChecker()
+  const source = program.getSourceFile(file)
+  const module = source && checker.getSymbolAtLocation(source)
+  if (!module) throw new Error(`${file} is no module`)
+  return checker.getExportsOfModule(module).map((symbol) => {
+    const isAlias = (symbol.flags & ts.SymbolFlags.Alias) !== 0
+    const isTypeOnly = symbol.declarations?.some(
+      (one) => ts.isExportSpecifier(one) && (one.isTypeOnly || one.parent.parent.isTypeOnly),
+    )
+    const { flags } = isAlias ? checker.getAliasedSymbol(symbol) : symbol
+    return { name: symbol.name, isValue: isTypeOnly !== true && (flags & ts.SymbolFlags.Value) !== 0 }
+  })
+}
+
+const declaredValues = (file: string) =>
+  exportedNames(file)
+    .flatMap(({ name, isValue }) => (isValue ? [name] : []))
+    .toSorted()
 
 const consumerSource = `
 ${specifiers.map((specifier, index) => `import * as part${index} from '${specifier}'`).join('\n')}

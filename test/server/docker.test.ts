@@ -125,7 +125,10 @@ it('a server without the dockerode package says in one line what to install', { 
   const directory = await mkdtemp(join(tmpdir(), 'gamekeeper-docker-'))
   onTestFinished(() => rm(directory, { recursive: true, force: true }))
   const missing = `import { Module } from 'node:module'
-    const resolve = Module._resolveFilename
+    const { _resolveFilename: resolve, _resolveLookupPaths: paths } = Module
+    Module._resolveLookupPaths = function (name, ...more) {
+      return name === 'dockerode' ? [] : paths.call(this, name, ...more)
+    }
     Module._resolveFilename = function (name, ...more) {
       if (name !== 'dockerode') return resolve.call(this, name, ...more)
       throw Object.assign(new Error('Cannot find module'), { code: 'MODULE_NOT_FOUND' })
@@ -143,7 +146,7 @@ it('a server without the dockerode package says in one line what to install', { 
   }
   await once(child, 'close')
   expect(output).toBe(
-    'gamekeeper: BACKEND=docker needs the package dockerode, which is not installed: npm install dockerode\n',
+    'gamekeeper: BACKEND=docker needs the package dockerode, which is not installed: npm install dockerode@5\n',
   )
   expect(child.exitCode).toBe(1)
 })

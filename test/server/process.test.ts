@@ -10,13 +10,14 @@ const secured = { ...simulated, ALLOCATE_TOKENS: `matchmaker:${tokens.allocate}`
 const as = (token: string) => ({ headers: { Authorization: `Bearer ${token}` } })
 
 it('writes one JSON line per change at every log level, without secrets', { timeout: 60_000 }, async () => {
-  const host = await startHost({ ...secured, LOG_LEVEL: 'error' })
+  const host = await startHost({ ...secured, LOG_LEVEL: 'error' }, { terminal: true })
   const builds = `${host.management}/api/v1/gameserverbuilds`
   await call('POST', builds, { ...as(tokens.manage), body: build() })
   const allocate = `${host.allocation}/api/v1/allocate?wait=10`
   await call('POST', allocate, { ...as(tokens.allocate), body: { buildID, sessionID, sessionCookie: 'cookie-secret' } })
   await call('DELETE', `${builds}/default/arena`, as(tokens.manage))
-  expect((await host.exit('SIGINT')).code).toBe(0)
+  host.pressCtrlC()
+  expect((await host.exit()).code).toBe(0)
   const lines = host.log().filter(({ event }) => event === 'Audited')
   const from = { callerKind: 'token', address: '127.0.0.1', outcome: 'done', build: 'arena' }
   expect(lines).toEqual([

@@ -53,8 +53,8 @@ testAsRoot('the server says which isolation holds; no game of its sample can rea
   const env = { BACKEND: 'process', DATA_DIR: dataDir, ISOLATION: 'user', MANAGE_TOKENS: first, SAMPLE: 'on' }
   const host = await startHost(env)
   onTestFinished(async () => {
-    // Terminates the servers.
-    await host.exit('SIGINT')
+    await fetch(`${host.management}/api/v1/drain`, { method: 'POST', headers: { Authorization: `Bearer ${first}` } })
+    await host.exit('SIGTERM')
   })
   expect(host.log().find(({ message }) => message === 'ready')).toMatchObject({
     isolation: 'user',

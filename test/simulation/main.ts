@@ -1,7 +1,11 @@
-/** `npm run simulate`: runs a range of seeds, or counts how many of them find each planted bug. */
+/**
+ * `npm run simulate`: runs a range of seeds, counts how many of them find each planted bug, or searches for a seed for those bugs
+ * that their pinned seeds no longer find.
+ */
 import type { SimulationResult } from '../../src/testing/simulation/simulate.js'
 import { bundle } from './bundle.js'
 import { type Flags, readFlags, usage } from './flags.js'
+import { findSeeds } from './pinned-seeds.js'
 import { plantedBugs } from './planted-bugs.js'
 import { run } from './pool.js'
 import { progress, summary } from './report.js'
@@ -20,10 +24,11 @@ async function main(args: readonly string[]): Promise<number> {
     console.log(usage)
     return 0
   }
+  if (flags.findSeeds) return pinSeeds(flags)
   return flags.plantedBugs ? countPlantedBugs(flags) : simulateAll(flags)
 }
 
-async function simulateAll({ from, seeds, hours, history, journal }: Flags): Promise<number> {
+async function simulateAll({ from, seeds = 100, hours, history, journal }: Flags): Promise<number> {
   const progressLine = progress(seeds)
   const results = await run({
     script: await bundle(),
@@ -54,8 +59,7 @@ function failure({ seed, violation, history }: SimulationResult, hours: number |
   ].join('\n')
 }
 
-/** Prints the table for docs/simulation.md. */
-async function countPlantedBugs({ from, seeds, hours }: Flags): Promise<number> {
+async function countPlantedBugs({ from, seeds = 200, hours }: Flags): Promise<number> {
   let missed = 0
   console.log(`| planted bug | stands for | found in, of ${seeds} seeds | most frequent violation |\n|---|---|---|---|`)
   for (const bug of plantedBugs) {
@@ -67,6 +71,13 @@ async function countPlantedBugs({ from, seeds, hours }: Flags): Promise<number> 
     console.log(`| ${bug.name} | ${bug.standsFor} | ${violations.length} | ${mostFrequent(violations)} |`)
   }
   return missed > 0 ? 1 : 0
+}
+
+async function pinSeeds({ from, seeds }: Flags): Promise<number> {
+  const missed = await findSeeds({ bugs: plantedBugs, from, seeds, log: console.log })
+  if (missed.length === 0) return 0
+  console.log(`not found, try more seeds with --from and --seeds:\n${missed.map(({ name }) => `  ${name}`).join('\n')}`)
+  return 1
 }
 
 /** Returns the first line with names and numbers replaced, so that the same violation compares equal across seeds. */

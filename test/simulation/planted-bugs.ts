@@ -5,7 +5,7 @@ export interface PlantedBug extends Change {
   readonly name: string
   /** The kind of defect, as seen in similar projects or found by this simulation. */
   readonly standsFor: string
-  /** Maximum number of seeds to try. Set for bugs that are rarely triggered. Default 60. */
+  /** Maximum number of seeds to try in a search. Set for bugs that are rarely triggered. Default 60. */
   readonly seeds?: number
   /** Whether the store has the journal of the Kubernetes store. */
   readonly journal?: boolean
@@ -68,6 +68,22 @@ const allocation: readonly PlantedBug[] = [
     file: 'src/testing/simulation/models/game-model.ts',
     from: '...(this.deps.rooms?.report ?? (this.#ended && { endedSession: this.#ended })),',
     to: '...this.deps.rooms?.report,',
+  },
+  {
+    name: 'the end of a session is reported once its record is deleted',
+    standsFor: 'a matchmaker never hears that a match is over, because its host ended in between',
+    file: 'src/engine/reconcile/server-termination.ts',
+    from: `this.#deps.events.serverGone(entry)
+    // Needed even if the record was already deleted, because an earlier write may have taken effect late.
+    if (entry.revision !== undefined) await this.#deleteRecord(entry)`,
+    to: 'if (entry.revision !== undefined) await this.#deleteRecord(entry); this.#deps.events.serverGone(entry)',
+  },
+  {
+    name: 'a host does not know which ends of sessions it has reported',
+    standsFor: 'a matchmaker counts the result of a match twice',
+    file: 'src/engine/sessions/ended-sessions.ts',
+    from: 'if (this.#ended.get(key)?.event.sessionUid === sessionUid) return',
+    to: '',
   },
   {
     name: 'a server whose game does not confirm in time is terminated',
@@ -167,9 +183,9 @@ const allocation: readonly PlantedBug[] = [
     name: 'a write with an unknown outcome is not read back',
     standsFor: 'a lost reply leaves a session with two servers',
     seeds: 300,
-    file: 'src/engine/allocation/allocator.ts',
-    from: 'if (held && isUndecided(held, key)) {',
-    to: 'if (held?.uncertain && !held.uncertain) {',
+    file: 'src/engine/allocation/allocation-outcomes.ts',
+    from: 'if (uncertain || removal || ',
+    to: 'if (removal || ',
   },
   {
     name: 'an allocation is confirmed by a write that does not contain it',
@@ -292,6 +308,20 @@ const scaling: readonly PlantedBug[] = [
 ]
 
 const life: readonly PlantedBug[] = [
+  {
+    name: 'an exit with code 0 before readiness is no crash',
+    standsFor: 'a game that cannot start is started again for ever, and the build is Healthy',
+    file: 'src/rules/lifecycle/endings.ts',
+    from: 'if (event.exitCode === 0 && !isBeforeReady(server)) {',
+    to: 'if (event.exitCode === 0) {',
+  },
+  {
+    name: 'a crash sets no condition',
+    standsFor: 'a build lacks servers for good, and nothing says why',
+    file: 'src/engine/reconcile/server-termination.ts',
+    from: 'return withCrashing(counted, name, ending, output, this.#ctx.clock.now())',
+    to: 'return counted',
+  },
   {
     name: 'missing heartbeats terminate an Active server',
     standsFor: 'five seconds without a heartbeat end a match',

@@ -108,18 +108,12 @@ export class Hosts {
     return host.child.exitCode ?? host.child.signalCode
   }
 
-  /** Drains the host with SIGINT. The host keeps answering calls during the drain. */
-  drain(): Promise<number | string | null> {
+  /** Drains the fleet, then stops the host, which keeps answering calls during the drain. */
+  async drain(): Promise<number | string | null> {
     const host = this.#current
-    if (!host) return Promise.resolve(null)
-    this.#stopped.add(host.child)
-    const exited = once(host.child, 'exit')
-    host.child.kill('SIGINT')
-    return exited.then(() => {
-      this.#current = undefined
-      this.#close(host)
-      return host.child.exitCode ?? host.child.signalCode
-    })
+    if (!host) return null
+    await fetch(`${host.apis.management}/api/v1/drain`, { method: 'POST' })
+    return this.stop('SIGTERM')
   }
 
   sample(servers: number, settled: boolean): void {

@@ -217,11 +217,11 @@ class Run {
     this.#tasks.add(task)
   }
 
-  /** Drains the host with SIGINT: it allocates nothing, terminates idle servers, and exits after the last match. */
+  /** Drains the fleet: it allocates nothing, terminates idle servers, and is stopped after the last match. */
   async #drain(): Promise<void> {
     const { context } = this
     const { hosts, expected, signal } = context
-    expected.note('SIGINT: drain')
+    expected.note('drain')
     let exit: unknown
     const drained = hosts.drain().then((code) => (exit = code))
     await until('only matches are left', async () => {

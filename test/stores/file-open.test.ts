@@ -1,5 +1,6 @@
 import { open as openLmdb } from 'lmdb'
 import { execFile } from 'node:child_process'
+import { readdirSync } from 'node:fs'
 import { mkdir, readdir, rm, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
@@ -101,7 +102,7 @@ describe('a directory with one writer at a time', () => {
     const writes = store.servers.update(minimalServer(ref), revision)
     await expect(fileStore({ directory })).rejects.toMatchObject({
       code: 'directory-in-use',
-      message: `the directory ${directory} is in use by this process (${process.pid})`,
+      message: expect.stringContaining(`the directory ${directory} is in use by this process (${process.pid}); if`),
     })
     await store.servers.update({ ...minimalServer(ref), node: 'here' }, await writes)
     expect((await store.servers.get(ref))?.record.node).toBe('here')
@@ -157,6 +158,16 @@ describe('a directory with one writer at a time', () => {
     expect(logged).toEqual([{ directory, pid: holder.pid }])
   })
 
+  test('when several hosts find a dead holder at the same time, exactly one takes over', async () => {
+    const directory = await temporaryDirectory()
+    const holder = await startHolder(directory)
+    await holder.kill()
+    const opened = await Promise.allSettled(Array.from({ length: 8 }, () => fileStore({ directory })))
+    const stores = opened.flatMap((each) => (each.status === 'fulfilled' ? [each.value] : []))
+    await Promise.all(stores.map((store) => store.close()))
+    expect(stores).toHaveLength(1)
+  })
+
   test('a dead holder whose process ID was reused does not block the next process', async () => {
     const directory = await temporaryDirectory()
     await writeAbout(directory, { holder: JSON.stringify({ ...currentProcess(), startedAt: 'long ago' }) })
@@ -181,6 +192,16 @@ describe('a directory with one writer at a time', () => {
     )
     for (const answer of losers)
       expect(answer).toEqual({ code: 'directory-in-use', message: expect.toBeOneOf(messages) })
+  })
+
+  test('a closing store holds its directory until its last write is durable', async () => {
+    const directory = await temporaryDirectory()
+    const store = await fileStore({ directory })
+    const locks = () => readdirSync(directory).filter((name) => name.endsWith('.sock'))
+    const heldWhenWritten = store.servers.create(minimalServer(ref)).then(locks)
+    await store.close()
+    expect(await heldWhenWritten).toHaveLength(1)
+    expect(locks()).toEqual([])
   })
 
   test('after close, whether called once or repeatedly, another process can open it', async () => {

@@ -9,7 +9,7 @@ import { shown } from '../../../src/rules/validation/problem.js'
 import { type GameContainer, gameContainerOf } from '../../../src/rules/validation/template.js'
 import { platformOn } from '../../shared/platform-options.js'
 import { containerCapabilities } from './container-capabilities.js'
-import { readImageName } from '../images/image-name.js'
+import { readImageName } from '../../shared/image-name.js'
 import { type Identity, labelsOf } from '../containers/labels.js'
 import { isPullPolicy, type PullPolicy, pullPolicies, type ResolvedDockerOptions } from '../options.js'
 import { quantityOf } from '../../shared/quantity.js'
@@ -82,7 +82,7 @@ export function containerConfig(input: ContainerConfigInput): ContainerConfig {
     sdkConfigPath,
     listening: spec.portsToExpose.map((port) => ({ container: port, number: port })),
   })
-  const { image = '', command, args, workingDir } = container
+  const { image = '', command, args, workingDir, stdin, tty } = container
   const labels = { ...options.labels, ...labelsOf(fleet, spec.build.name, identity) }
   const keys = identity.ports.flatMap((port) =>
     protocols.map((protocol) => [`${port.container}/${protocol}`, port] as const),
@@ -93,6 +93,8 @@ export function containerConfig(input: ContainerConfigInput): ContainerConfig {
     ...(command.length > 0 && { Entrypoint: command.map(expand) }),
     ...(args.length > 0 && { Cmd: args.map(expand) }),
     ...(workingDir !== undefined && { WorkingDir: workingDir }),
+    ...(stdin && { OpenStdin: true }),
+    ...(tty && { Tty: true }),
     Env: [...declared].map(([name, value]) => `${name}=${value}`),
     Labels: labels,
     ExposedPorts: Object.fromEntries(keys.map(([key]) => [key, {}])),

@@ -10,8 +10,11 @@ import { jsonLinesOf } from '../engine/streams.js'
 export interface ContainerEvent {
   readonly id: string
   readonly identity: Identity
-  /** `oom` means that one of its processes was killed for using too much memory, `destroy` that it was removed. */
-  readonly action: 'start' | 'changed' | 'oom' | 'destroy'
+  /**
+   * `oom` means that one of its processes was killed for using too much memory, `kill` that the engine sent it a signal that ends
+   * it (as it does when it shuts down, or for `docker stop`), `destroy` that it was removed.
+   */
+  readonly action: 'start' | 'changed' | 'oom' | 'kill' | 'destroy'
 }
 
 export interface ContainerEventsDependencies {
@@ -25,7 +28,12 @@ export interface ContainerEventsDependencies {
   readonly onConnect: () => void
 }
 
-const changeActions: ReadonlySet<string> = new Set(['die', 'pause', 'unpause', 'restart'])
+const actions: ReadonlyMap<string, ContainerEvent['action']> = new Map([
+  ...(['start', 'oom', 'kill', 'destroy'] as const).map((action) => [action, action] as const),
+  ...['die', 'pause', 'unpause', 'restart'].map((action) => [action, 'changed'] as const),
+])
+/** SIGINT, SIGQUIT and SIGTERM: engines stop containers by one of them. Others, such as SIGHUP, only tell the game something. */
+const endingSignals: ReadonlySet<string> = new Set(['2', '3', '15'])
 const backoffInitialMs = 100
 const backoffMaxMs = 5_000
 
@@ -86,13 +94,14 @@ export class ContainerEvents {
 
   #onLine(line: unknown): void {
     if (!isObject(line) || !isObject(line['Actor'])) return
-    const { time, Action: action, Actor: actor } = line
+    const { time, Action: name, Actor: actor } = line
     if (typeof time === 'number') this.#since = time
     const { ID: id, Attributes: labels } = actor
     const identity = identityOf(this.#deps.fleet, labels)
-    if (typeof id !== 'string' || typeof action !== 'string' || !identity) return
-    if (action === 'destroy' || action === 'start' || action === 'oom') this.#deps.onEvent({ id, identity, action })
-    else if (changeActions.has(action)) this.#deps.onEvent({ id, identity, action: 'changed' })
+    const action = typeof name === 'string' ? actions.get(name) : undefined
+    if (typeof id !== 'string' || !action || !identity) return
+    if (action === 'kill' && !endingSignals.has(String(isObject(labels) ? labels['signal'] : ''))) return
+    this.#deps.onEvent({ id, identity, action })
   }
 
   async #sleep(clock: Clock, ms: number): Promise<void> {

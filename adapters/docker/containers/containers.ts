@@ -51,6 +51,10 @@ export class Containers {
    * first, its description of the container never shows the kill.
    */
   readonly #outOfMemory = new Set<string>()
+  /** Ids of containers that the engine has sent a signal that ends them. */
+  readonly #signalled = new Set<string>()
+  /** How many events have explained exits. */
+  #explanations = 0
   /** Exits that wait for an `oom` event, by container id. */
   readonly #unexplained = new Map<string, () => void>()
   /** In ms of the engine's wall clock; NaN if unknown. */
@@ -111,34 +115,42 @@ export class Containers {
       .filter((one) => !this.#isBeingCreated(one))
     this.#cache.replace(listed, sequence)
     const exited = new Map<string, Instance>()
-    const explained = this.#outOfMemory.size
+    const explained = this.#explanations
     const instances = await Promise.all(
       listed.map(async (container) => {
         const key = `${container.id} ${container.exit}`
         const instance = this.#exited.get(key) ?? (await this.#listedInstance(container, options))
-        // An `oom` event during the list has explained the exit better than this instance.
-        if (instance?.phase === 'exited' && this.#outOfMemory.size === explained) exited.set(key, instance)
+        // An event during the list has explained the exit better than this instance.
+        if (instance?.phase === 'exited' && this.#explanations === explained) exited.set(key, instance)
         return instance
       }),
     )
     this.#exited = exited
     const ids = new Set(listed.map(({ id }) => id))
-    for (const id of this.#outOfMemory) if (!ids.has(id)) this.#outOfMemory.delete(id)
+    for (const known of [this.#outOfMemory, this.#signalled]) for (const id of known) if (!ids.has(id)) known.delete(id)
     return instances.filter((instance) => instance !== undefined)
   }
 
   async instanceOf(container: Container, signal?: AbortSignal): Promise<Instance> {
-    const { status, exitCode, error, id, finishedAt } = container
+    const { status, exitCode, error, id } = container
     // The engine may have restarted since its start time was last read.
     if (hasEnded(container)) await this.readEngineStart(signal)
     const isUnexplained = status === 'exited' && [126, 127].includes(exitCode) && error === ''
-    const lastLogLine = isUnexplained ? await this.#lastLogLine(id) : ''
+    const lastLogLine = isUnexplained ? await this.#lastLogLine(container) : ''
     // The event may have come during these calls.
     const outOfMemory = container.outOfMemory || this.#outOfMemory.has(id)
     return instanceOf({ ...container, outOfMemory }, this.#deps.node, {
       lastLogLine,
-      endedWithEngine: finishedAt < this.#engineStartedAt && !outOfMemory,
+      interruption: outOfMemory ? undefined : this.#interruptionOf(container),
     })
+  }
+
+  #interruptionOf({ id, exitCode, finishedAt }: Container): string | undefined {
+    if (finishedAt < this.#engineStartedAt) return 'the Docker engine went down'
+    // An engine that shuts down stops its containers first, those that start at this moment among them.
+    return exitCode === 0 && this.#signalled.has(id)
+      ? 'the Docker engine was asked to stop it, or shut down'
+      : undefined
   }
 
   /** Reads the container that an event refers to and notifies the listeners. Never throws. */
@@ -154,7 +166,12 @@ export class Containers {
     const { listeners, creations } = this.#deps
     const { ref, uid } = identity
     if (action === 'oom') this.#killedForMemory(id)
-    if (action === 'start') this.#outOfMemory.delete(id)
+    if (action === 'kill') {
+      this.#signalled.add(id)
+      this.#explainAgain(id)
+      return
+    }
+    if (action === 'start') for (const known of [this.#outOfMemory, this.#signalled]) known.delete(id)
     // The creation itself notifies the listeners after the start.
     if (action === 'start' && creations.has(keyOf(ref))) return
     await creations.settled(keyOf(ref))
@@ -179,6 +196,12 @@ export class Containers {
   #killedForMemory(id: string): void {
     this.#outOfMemory.add(id)
     this.#unexplained.get(id)?.()
+    this.#explainAgain(id)
+  }
+
+  /** The next list looks again at why the container exited. */
+  #explainAgain(id: string): void {
+    this.#explanations++
     for (const key of this.#exited.keys()) if (key.startsWith(`${id} `)) this.#exited.delete(key)
   }
 
@@ -208,7 +231,7 @@ export class Containers {
     const { id, status, identity } = listed
     if (status === 'running' || status === 'restarting') return runningInstance(identity, node)
     const container = await this.inspect(id, options.signal)
-    if (!container) return undefined
+    if (!container || neverRan(container)) return undefined
     if (container.status !== 'created' || isUnrunnable(container)) return this.instanceOf(container, options.signal)
     if (creations.has(keyOf(identity.ref))) return undefined
     // A host or the engine stopped during the creation. If the server is still wanted, the fleet creates its container again.
@@ -222,17 +245,22 @@ export class Containers {
     return undefined
   }
 
-  async #lastLogLine(id: string): Promise<string> {
+  async #lastLogLine({ id, tty }: Container): Promise<string> {
     const { api, logger } = this.#deps
     let last = ''
     try {
-      for await (const line of containerLogs({ api, id, isRunning: async () => false }, { tail: 1 })) last = line
+      for await (const line of containerLogs({ api, id, tty, isRunning: async () => false }, { tail: 1 })) last = line
     } catch (error) {
       // The exit reason is then less specific.
       logger.debug({ err: error, container: id }, 'cannot read the last log line')
     }
     return last
   }
+}
+
+/** Whether it is being removed before it ever ran; the engine shows such a container as one that exited with 0. */
+function neverRan({ status, finishedAt }: Container): boolean {
+  return status === 'removing' && Number.isNaN(finishedAt)
 }
 
 /** Whether a container with a memory limit was killed, and the engine does not say why. */

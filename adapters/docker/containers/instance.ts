@@ -18,6 +18,9 @@ export interface Container {
   /** The signal that asks the program to stop. */
   readonly stopSignal: string
   readonly command: readonly string[]
+  /** Whether the engine keeps its standard input open. */
+  readonly openStdin: boolean
+  readonly tty: boolean
 }
 
 const statuses = ['created', 'running', 'paused', 'restarting', 'removing', 'exited', 'dead'] as const
@@ -43,6 +46,8 @@ export function readContainer(fleet: string, inspected: unknown): Container | un
     memoryLimit: typeof memory === 'number' ? memory : 0,
     stopSignal: typeof stopSignal === 'string' && stopSignal !== '' ? stopSignal : 'SIGTERM',
     command: [...strings(config['Entrypoint']), ...strings(config['Cmd'])],
+    openStdin: config['OpenStdin'] === true,
+    tty: config['Tty'] === true,
   }
 }
 
@@ -92,8 +97,8 @@ export function timeOf(text: unknown): number {
 export interface Circumstances {
   /** May explain why the command could not be run. */
   readonly lastLogLine?: string
-  /** Whether the engine has restarted since the container exited. */
-  readonly endedWithEngine?: boolean
+  /** Why the container did not end by itself: its engine went down, or was asked to stop it. */
+  readonly interruption?: string | undefined
 }
 
 export function instanceOf(container: Container, node: string, circumstances: Circumstances = {}): Instance {
@@ -113,7 +118,8 @@ export function instanceOf(container: Container, node: string, circumstances: Ci
     case 'dead':
     case 'removing': {
       const ended = { ...identified(identity, node), phase: 'exited', exitCode } as const
-      if (circumstances.endedWithEngine) return { ...ended, interrupted: true, reason: 'the Docker engine went down' }
+      const { interruption } = circumstances
+      if (interruption !== undefined) return { ...ended, interrupted: true, reason: interruption }
       const reason = exitReason(container, circumstances.lastLogLine ?? '')
       return { ...ended, ...(reason !== undefined && { reason }) }
     }

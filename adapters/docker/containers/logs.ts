@@ -12,6 +12,7 @@ import { framesOf } from '../engine/streams.js'
 export interface LogSource {
   readonly api: EngineApi
   readonly id: string
+  readonly tty: boolean
   /** Whether the log may still grow. */
   isRunning(): Promise<boolean>
 }
@@ -33,7 +34,7 @@ export async function* containerLogs(source: LogSource, options: LogsOptions): A
     try {
       const open = await openLog(source, { follow, tail: since === undefined ? tail : 'all', since }, signal)
       hasFollowed = follow
-      for await (const { at, text, endsLine } of readLog(open, signal)) {
+      for await (const { at, text, endsLine } of readLog(open, source.tty, signal)) {
         // After a reconnect, the log repeats the last line; skip it.
         if (at !== undefined && since !== undefined && at <= since) continue
         // A very long line that a broken connection cuts off is repeated from its start.
@@ -96,10 +97,14 @@ async function openLog(
   }
 }
 
-async function* readLog(open: OpenStream, signal: AbortSignal | undefined): AsyncGenerator<Line> {
+async function* readLog(open: OpenStream, tty: boolean, signal: AbortSignal | undefined): AsyncGenerator<Line> {
   signal?.addEventListener('abort', open.stop, { once: true })
   if (signal?.aborted) open.stop()
   try {
+    if (tty) {
+      yield* terminalLines(open.stream)
+      return
+    }
     const splitters = new Map<number, LineSplitter>()
     // A long line arrives in several frames, each with its own timestamp; only the last frame ends with a newline.
     for await (const { from, payload } of framesOf(open.stream)) {
@@ -118,6 +123,19 @@ async function* readLog(open: OpenStream, signal: AbortSignal | undefined): Asyn
     signal?.removeEventListener('abort', open.stop)
     open.stop()
   }
+}
+
+/** The output of a terminal has no frames, and each line begins with its timestamp. */
+async function* terminalLines(stream: AsyncIterable<Buffer>): AsyncGenerator<Line> {
+  const splitter = new LineSplitter()
+  let at = ''
+  const read = ({ text, startsLine, endsLine }: LinePiece): Line => {
+    const space = startsLine ? text.indexOf(' ') : -1
+    if (startsLine) at = text.slice(0, space)
+    return { at, text: text.slice(space + 1), endsLine }
+  }
+  for await (const chunk of stream) yield* splitter.push(chunk).map(read)
+  for (const piece of splitter.rest()) yield read(piece)
 }
 
 /**

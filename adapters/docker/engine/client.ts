@@ -1,6 +1,6 @@
 /** The part of dockerode that this backend uses, and how dockerode is loaded if the host app passes no client. */
 import { FleetError, messageOf } from '../../../src/contracts/errors.js'
-import { loadOptionalPackage } from '../../../src/platform/optional-package.js'
+import { loadOptionalPackage, unusablePackage } from '../../../src/platform/optional-package.js'
 import { isLoopback } from '../../../src/platform/own-address.js'
 
 /** A client for the Docker engine's API, such as dockerode's `new Docker()`. */
@@ -24,6 +24,8 @@ export interface DialOptions {
   readonly statusCodes: Readonly<Record<number, true | string>>
   readonly abortSignal: AbortSignal
   readonly isStream?: boolean
+  /** Whether the answer is the connection, as a stream in both directions. */
+  readonly hijack?: boolean
   readonly file?: Buffer
   readonly authconfig?: object
 }
@@ -31,7 +33,7 @@ export interface DialOptions {
 /** Connects like the `docker` command: uses DOCKER_HOST and related variables, or else this machine's socket. */
 export function defaultClient(): DockerClient {
   const loaded = loadOptionalPackage('dockerode', 'dockerBackend')
-  if (typeof loaded !== 'function') throw unusable()
+  if (typeof loaded !== 'function') throw unusablePackage('dockerode', 'dockerBackend')
   let client: unknown
   try {
     client = Reflect.construct(loaded, [])
@@ -40,12 +42,7 @@ export function defaultClient(): DockerClient {
     throw new FleetError('invalid', message, { cause: error })
   }
   if (isClient(client)) return client
-  throw unusable()
-}
-
-function unusable(): FleetError {
-  const message = 'dockerBackend cannot use the installed version of dockerode: npm install dockerode@latest'
-  return new FleetError('internal', message)
+  throw unusablePackage('dockerode', 'dockerBackend')
 }
 
 export function isClient(value: unknown): value is DockerClient {

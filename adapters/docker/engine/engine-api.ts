@@ -153,6 +153,17 @@ export class EngineApi {
     })
   }
 
+  /** Attaches to a container to write to its standard input, which stays open. Resolves once the engine has taken the text. */
+  writeStdin(id: string, text: string, options: EngineCallOptions = {}): Promise<void> {
+    const what = `send a line to container ${shortId(id)}`
+    const query = { stream: true, stdin: true }
+    const timeoutMs = this.#deps.readTimeoutMs
+    return this.#calls.write(
+      { what, method: 'POST', path: containerPath(id, '/attach'), query, timeoutMs, ...options },
+      text,
+    )
+  }
+
   /**
    * Resolves after `ms`, or immediately when the signal fires or the backend closes; in those cases the next call rejects.
    */

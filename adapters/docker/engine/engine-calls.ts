@@ -2,11 +2,11 @@
  * Sends calls to the Docker engine. Each call settles when it completes, when it times out, when its signal fires, or when
  * the backend closes. The paths name no API version: everything used here works the same in all versions since Docker 20.10.
  */
-import type { Readable } from 'node:stream'
+import { Duplex, type Readable } from 'node:stream'
 import type { Clock } from '../../../src/contracts/clock.js'
 import { FleetError } from '../../../src/contracts/errors.js'
 import { CancelScope } from '../../shared/cancel-scope.js'
-import { type DockerClient, endpointOf } from './client.js'
+import { type DialOptions, type DockerClient, endpointOf } from './client.js'
 import { engineFailure } from './engine-errors.js'
 
 export interface EngineCallOptions {
@@ -36,6 +36,8 @@ export interface OpenStream {
   stop(): void
 }
 
+type Done = (failure: FleetError | undefined, answer?: unknown) => void
+
 export interface EngineCallsDependencies {
   readonly client: DockerClient
   readonly clock: Clock
@@ -56,13 +58,16 @@ export class EngineCalls {
   }
 
   send(call: EngineCall): Promise<unknown> {
-    return this.#settle(call, new AbortController(), false)
+    const aborter = new AbortController()
+    return this.#settle(call, aborter, (done) => this.#dial(call, aborter.signal, {}, done))
   }
 
   /** Resolves with the open stream; the timeout applies only until the stream opens. */
   async open(call: EngineCall): Promise<OpenStream> {
     const aborter = new AbortController()
-    const stream = await this.#settle(call, aborter, true)
+    const stream = await this.#settle(call, aborter, (done) =>
+      this.#dial(call, aborter.signal, { isStream: true }, done),
+    )
     if (!isReadable(stream)) throw new FleetError('internal', `the Docker engine returned no stream for: ${call.what}`)
     const stop = () => aborter.abort()
     this.#scope.add(stop)
@@ -70,6 +75,29 @@ export class EngineCalls {
     // The reader receives errors while iterating. After it stops, an error without a listener would crash the process.
     stream.on('error', () => {})
     return { stream, stop }
+  }
+
+  /**
+   * Turns the call's connection into a stream, as `docker attach` does, and writes the text to it. Resolves once the engine has closed the
+   * connection, which it does when it has passed on all of the text. The timeout applies to both.
+   */
+  async write(call: EngineCall, text: string): Promise<void> {
+    const aborter = new AbortController()
+    const { what } = call
+    // docker-modem sends a request with a body, which the engine ignores here, or one without an end.
+    const request = { ...call, body: { stdin: true } }
+    await this.#settle(call, aborter, (done) =>
+      this.#dial(request, aborter.signal, { hijack: true }, (failure, connection) => {
+        if (failure) return done(failure)
+        if (!(connection instanceof Duplex)) {
+          return done(new FleetError('internal', `the Docker engine returned no connection to ${what}`))
+        }
+        aborter.signal.addEventListener('abort', () => connection.destroy())
+        connection.once('error', (error) => done(engineFailure(error, what, this.endpoint)))
+        connection.once('close', () => done(undefined))
+        return connection.resume().end(text)
+      }),
+    )
   }
 
   /**
@@ -84,7 +112,7 @@ export class EngineCalls {
     this.#scope.close()
   }
 
-  #settle(call: EngineCall, aborter: AbortController, isStream: boolean): Promise<unknown> {
+  #settle(call: EngineCall, aborter: AbortController, start: (done: Done) => void): Promise<unknown> {
     const { clock, onTimeout } = this.#deps
     const { signal, timeoutMs } = call
     return new Promise((resolve, reject) => {
@@ -114,19 +142,12 @@ export class EngineCalls {
       if (signal?.aborted) return abort()
       signal?.addEventListener('abort', abort, { once: true })
       this.#scope.add(close)
-      this.#dial(call, aborter.signal, isStream, (failure, answer) =>
-        settle(() => (failure ? reject(failure) : resolve(answer))),
-      )
+      start((failure, answer) => settle(() => (failure ? reject(failure) : resolve(answer))))
       return undefined
     })
   }
 
-  #dial(
-    call: EngineCall,
-    abortSignal: AbortSignal,
-    isStream: boolean,
-    done: (failure: FleetError | undefined, answer?: unknown) => void,
-  ): void {
+  #dial(call: EngineCall, abortSignal: AbortSignal, mode: Pick<DialOptions, 'isStream' | 'hijack'>, done: Done): void {
     const { what, method, path, query = {}, body = {}, file, auth, successStatuses = [] } = call
     const statusCodes = Object.fromEntries([200, 201, 204, ...successStatuses].map((status) => [status, true] as const))
     try {
@@ -137,7 +158,7 @@ export class EngineCalls {
           options: { _query: query, _body: body },
           statusCodes,
           abortSignal,
-          ...(isStream && { isStream: true }),
+          ...mode,
           ...(file && { file }),
           ...(auth && { authconfig: auth }),
         },

@@ -2,11 +2,12 @@
 import { FleetError, messageOf } from '../../../src/contracts/errors.js'
 import { codeOf } from '../../../src/platform/error-code.js'
 import { isObject } from '../../../src/rules/validation/problem.js'
+import { isError } from '../../../src/rules/model/realms.js'
 
 /** HTTP status of the engine's error response, or undefined if the engine did not respond. */
 export function statusOf(error: unknown): number | undefined {
   const answer = FleetError.is(error) ? error.cause : error
-  const status = isObject(answer) || answer instanceof Error ? Reflect.get(answer, 'statusCode') : undefined
+  const status = isObject(answer) || isError(answer) ? Reflect.get(answer, 'statusCode') : undefined
   return typeof status === 'number' ? status : undefined
 }
 
@@ -20,7 +21,7 @@ export function messageFromEngine(error: unknown): string {
 }
 
 function responseMessage(answer: unknown): string {
-  const json: unknown = answer instanceof Error ? Reflect.get(answer, 'json') : undefined
+  const json: unknown = isError(answer) ? Reflect.get(answer, 'json') : undefined
   if (isObject(json) && typeof json['message'] === 'string') return json['message'].trim()
   return messageOf(answer)
     .replace(/^\(HTTP code \d+\) [^-]*- /, '')

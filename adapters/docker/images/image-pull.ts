@@ -4,7 +4,7 @@ import { FleetError, messageOf } from '../../../src/contracts/errors.js'
 import { isObject } from '../../../src/rules/validation/problem.js'
 import type { EngineApi } from '../engine/engine-api.js'
 import { messageFromEngine, statusOf } from '../engine/engine-errors.js'
-import { readImageName } from './image-name.js'
+import { readImageName } from '../../shared/image-name.js'
 import type { RegistryAuth } from '../options.js'
 import { jsonLinesOf } from '../engine/streams.js'
 

@@ -1,5 +1,6 @@
 /** Types for a Kubernetes API call and its response. */
 import type { IncomingMessage } from 'node:http'
+import type { Duplex } from 'node:stream'
 
 export interface ApiCall {
   /** The operation, as named in messages: `create pod arena-x2x4q`. */
@@ -27,12 +28,16 @@ export interface ApiCall {
   readonly unlimited?: boolean
   /** Sends the write even if this host is not the leader. */
   readonly unfenced?: boolean
+  /** Further headers, which take precedence over the usual ones. */
+  readonly headers?: Readonly<Record<string, string>>
   readonly signal?: AbortSignal | undefined
 }
 
 export interface ApiStream {
   /** Ends when the server ends the response; fails if the connection breaks. */
   readonly body: IncomingMessage
+  /** The connection, if the server has switched to another protocol. */
+  readonly socket?: Duplex
   stop(): void
 }
 

@@ -1,6 +1,15 @@
 /** Maps failed calls to FleetErrors, and preserves the API server's status and reason for callers that need them. */
 import { FleetError, messageOf } from '../../../src/contracts/errors.js'
 import { isObject } from '../../../src/rules/validation/problem.js'
+import { type Fields, objectsAt } from '../../../src/rules/validation/template-shape.js'
+
+export interface FieldCause {
+  /** For example `FieldValueInvalid` or `NamespaceTerminating`. */
+  readonly reason: string
+  /** Path of the field: `spec.containers[0].name`. */
+  readonly field: string
+  readonly message: string
+}
 
 /** An error response from the API server. It is the `cause` of the FleetError that the call rejects with. */
 export class ApiError extends Error {
@@ -14,6 +23,8 @@ export class ApiError extends Error {
     message: string,
     /** Name of the object that the error concerns, if the response names one. */
     readonly object: string | undefined,
+    /** What is wrong with which fields, if the response says so. */
+    readonly causes: readonly FieldCause[] = [],
   ) {
     super(message)
   }
@@ -55,7 +66,18 @@ export function apiErrorFrom(body: Readonly<Record<string, unknown>>, fallback: 
     typeof reason === 'string' ? reason : '',
     typeof message === 'string' ? message : `HTTP ${fallback}`,
     typeof name === 'string' ? name : undefined,
+    isObject(details) ? objectsAt(details, 'causes').flatMap(causeFrom) : [],
   )
+}
+
+function causeFrom({ reason, field, message }: Fields): readonly FieldCause[] {
+  if (typeof field !== 'string' || typeof message !== 'string') return []
+  return [{ reason: typeof reason === 'string' ? reason : '', field, message }]
+}
+
+/** Whether the namespace of a new object is being deleted. */
+export function isNamespaceTerminating(error: unknown): boolean {
+  return apiErrorOf(error)?.causes.some(({ reason }) => reason === 'NamespaceTerminating') ?? false
 }
 
 /** Whether the name is already in use. Other 409 responses have other causes, such as a concurrent quota update. */

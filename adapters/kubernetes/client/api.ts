@@ -17,6 +17,7 @@ import { RateLimiter } from './rate-limiter.js'
 import { Transport } from './connections/transport.js'
 import { WarmConnections } from './connections/warm-connections.js'
 import type { WriteFence } from './write-fence.js'
+import { isPromise } from '../../../src/rules/model/realms.js'
 
 export interface KubernetesApiOptions {
   readonly config: KubeConfigLike
@@ -126,7 +127,7 @@ export class KubernetesApi {
     const timeoutMs = this.#limits.timeoutMs(call)
     for (let attempt = 1; ; attempt++) {
       const current = this.#transport.endpoint()
-      const endpoint = current instanceof Promise ? await this.#waitWithin(call, timeoutMs, current) : current
+      const endpoint = isPromise(current) ? await this.#waitWithin(call, timeoutMs, current) : current
       const opened = await this.#http.open({ ...call, unlimited: true }, endpoint)
       if ('body' in opened) return opened
       if (opened.status === 401 && attempt === 1) await this.#waitWithin(call, timeoutMs, this.#transport.refresh())
@@ -173,7 +174,7 @@ export class KubernetesApi {
     const remainingMs = () => endsAt - this.#clock.elapsed()
     for (let isRefreshed = false; ;) {
       const current = this.#transport.endpoint()
-      const endpoint = current instanceof Promise ? await this.#waitWithin(call, remainingMs(), current) : current
+      const endpoint = isPromise(current) ? await this.#waitWithin(call, remainingMs(), current) : current
       const { status, text, retryAfterMs } = await this.#http.send(call, endpoint, remainingMs())
       if (status >= 200 && status < 300) return { json: this.#parse(call, text) }
       if (status === 401 && !isRefreshed) {

@@ -3,6 +3,7 @@
  * the connection fails or hangs, and never sends a write that the fence forbids.
  */
 import type { ClientRequest, IncomingMessage } from 'node:http'
+import type { Duplex } from 'node:stream'
 import { FleetError } from '../../../src/contracts/errors.js'
 import type { CancelScope } from '../../shared/cancel-scope.js'
 import type { ApiCall, ApiResponse, ApiStream } from './api-call.js'
@@ -38,14 +39,15 @@ export class HttpExchange {
   open(call: ApiCall, endpoint: Endpoint): Promise<ApiStream | ApiResponse> {
     const { limits, scope } = this.#deps
     const timeoutMs = limits.timeoutMs(call)
-    return this.#exchange<ApiStream | ApiResponse>(call, endpoint, timeoutMs, (response, request, resolve) => {
-      if (response.statusCode !== 200) return false
-      const stop = () => void request.destroy()
-      resolve({ body: response, stop })
+    return this.#exchange<ApiStream | ApiResponse>(call, endpoint, timeoutMs, (response, request, resolve, socket) => {
+      if (response.statusCode !== 200 && !socket) return false
+      const stop = () => void (socket ?? request).destroy()
+      const stream = socket ?? response
+      resolve({ body: response, ...(socket && { socket }), stop })
       scope.add(stop)
-      response.once('close', () => scope.delete(stop))
+      stream.once('close', () => scope.delete(stop))
       // The stream's reader receives the error; this listener prevents an unhandled error if the stream is abandoned.
-      response.on('error', () => {})
+      stream.on('error', () => {})
       return true
     })
   }
@@ -55,7 +57,12 @@ export class HttpExchange {
     call: ApiCall,
     endpoint: Endpoint,
     remainingMs: number,
-    takeStream: (response: IncomingMessage, request: ClientRequest, resolve: (result: T) => void) => boolean,
+    takeStream: (
+      response: IncomingMessage,
+      request: ClientRequest,
+      resolve: (result: T) => void,
+      socket?: Duplex,
+    ) => boolean,
   ): Promise<T | ApiResponse> {
     const { limits, server } = this.#deps
     return new Promise((resolve, reject) => {
@@ -69,6 +76,10 @@ export class HttpExchange {
       const fail = (error: Error) =>
         settle(() => reject(FleetError.is(error) ? error : unreachable(error, call.what, server)))
       request.on('error', fail)
+      request.once('upgrade', (response, socket, head) => {
+        socket.unshift(head)
+        takeStream(response, request, (result) => settle(() => resolve(result)), socket)
+      })
       request.once('response', (response) => {
         if (takeStream(response, request, (result) => settle(() => resolve(result)))) return
         const chunks: Buffer[] = []
@@ -86,7 +97,11 @@ export class HttpExchange {
   #start(call: ApiCall, endpoint: Endpoint): ClientRequest {
     const { method, path, query, body, contentType, unlimited, unfenced } = call
     const text = body === undefined ? undefined : JSON.stringify(body)
-    const headers: Record<string, string | number> = { ...endpoint.headers, accept: 'application/json' }
+    const headers: Record<string, string | number> = {
+      ...endpoint.headers,
+      accept: 'application/json',
+      ...call.headers,
+    }
     if (text !== undefined) {
       headers['content-type'] = contentType ?? (method === 'PATCH' ? mergePatch : 'application/json')
       headers['content-length'] = Buffer.byteLength(text)

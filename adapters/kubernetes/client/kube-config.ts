@@ -1,7 +1,7 @@
 /** The part of @kubernetes/client-node's KubeConfig that this adapter uses, and the loading of the default configuration. */
 import type { RequestOptions } from 'node:https'
 import { FleetError, messageOf } from '../../../src/contracts/errors.js'
-import { loadOptionalPackage } from '../../../src/platform/optional-package.js'
+import { loadOptionalPackage, unusablePackage } from '../../../src/platform/optional-package.js'
 import { isObject } from '../../../src/rules/validation/problem.js'
 import { serviceAccount } from './connections/service-account.js'
 
@@ -24,11 +24,11 @@ export function defaultKubeConfig(): KubeConfigLike {
   const ofPod = serviceAccount()
   if (ofPod) return ofPod
   const Config: unknown = Reflect.get(load(), 'KubeConfig')
-  if (typeof Config !== 'function') throw unusable()
+  if (typeof Config !== 'function') throw unusablePackage(packageName, 'kubernetesBackend')
   let config: unknown
   try {
     config = Reflect.construct(Config, [])
-    if (!isKubeConfig(config) || !hasDefault(config)) throw unusable()
+    if (!isKubeConfig(config) || !hasDefault(config)) throw unusablePackage(packageName, 'kubernetesBackend')
     config.loadFromDefault()
   } catch (error) {
     if (FleetError.is(error)) throw error
@@ -51,7 +51,7 @@ export function isKubeConfig(value: unknown): value is KubeConfigLike {
 function load(): object {
   const loaded = loadOptionalPackage(packageName, 'kubernetesBackend')
   if (typeof loaded === 'object' && loaded !== null) return loaded
-  throw unusable()
+  throw unusablePackage(packageName, 'kubernetesBackend')
 }
 
 function hasDefault(config: object): config is { loadFromDefault(): void } {
@@ -64,9 +64,4 @@ function isPlaceholder(config: KubeConfigLike): boolean {
   return (
     cluster === null || (cluster.server === 'http://localhost:8080' && config.getCurrentContext() === 'loaded-context')
   )
-}
-
-function unusable(): FleetError {
-  const message = `kubernetesBackend does not support the installed version of ${packageName}`
-  return new FleetError('internal', `${message}: npm install ${packageName}@latest`)
 }

@@ -1,7 +1,7 @@
 /**
  * Follows a collection on the API server: lists it once, then watches it. A watch that ends is resumed from its last
  * revision. The collection is listed again only if the server has discarded that revision or, after being restored from a
- * backup, does not know it.
+ * backup, does not know it; and if watches open, but end before they tell anything, as behind some proxies.
  */
 import type { Clock } from '../../../src/contracts/clock.js'
 import type { Logger } from '../../../src/contracts/logger.js'
@@ -50,6 +50,8 @@ export interface WatchListener {
 const defaultStallMs = 90_000
 const initialPauseMs = 500
 const maxPauseMs = 30_000
+/** After this many failures in a row, changes are read from lists. */
+const maxFailuresWithoutList = 4
 /** A connection that stays open this long counts as a success, even if it then breaks. */
 const settledMs = 10_000
 /** The server ends each watch after a random time in this range, so that watches are not all reopened simultaneously. */
@@ -79,6 +81,8 @@ class CollectionWatch {
   /** Only one check runs at a time: more would only add load to a slow server. */
   #isVerifying = false
   #failures = 0
+  /** Whether the last watch opened, so that the server answers. */
+  #wasOpen = false
   #closeStream = () => {}
 
   constructor(options: WatchOptions, listener: WatchListener) {
@@ -100,9 +104,10 @@ class CollectionWatch {
         await this.#follow()
       } catch (error) {
         if (this.#isOver()) return
-        if (statusOf(error) === 410) this.#mustList = true
         this.#mustVerify = true
         this.#failures++
+        if (statusOf(error) === 410 || (this.#wasOpen && this.#failures >= maxFailuresWithoutList))
+          this.#mustList = true
         this.#listener.broken?.(error)
         logger[this.#failures === 1 ? 'debug' : 'warn']({ err: error, what }, 'watch interrupted; will reconnect')
         await api.pause(this.#pauseMs(), this.#aborter.signal)
@@ -168,6 +173,7 @@ class CollectionWatch {
   async #follow(): Promise<void> {
     const { api, clock, what, path, query } = this.#options
     const { signal } = this.#aborter
+    this.#wasOpen = false
     const timeoutSeconds = minWatchSeconds + Math.floor(randomFraction(clock) * watchSpreadSeconds)
     const stream = await api.open({
       what: `watch ${what}`,
@@ -176,6 +182,7 @@ class CollectionWatch {
       query: { ...query, watch: true, allowWatchBookmarks: true, resourceVersion: this.#revision, timeoutSeconds },
       signal,
     })
+    this.#wasOpen = true
     const close = stream.stop
     if (this.#mustList) return close()
     const openedAt = clock.elapsed()

@@ -6,6 +6,8 @@ export interface CandidateDependencies extends OwnLeaseDependencies {
   readonly fence?: WriteFence
   /** Resolves to true if an object exists that only a leader creates, so a leader has run before. Default: false. */
   readonly hasRun?: (signal: AbortSignal) => Promise<boolean>
+  /** Called when this host has become the leader, with a sentence that says who led before. */
+  readonly announce?: (message: string) => void
   /** Why this host must not take the lease. Default: nothing prevents it. */
   readonly obstacle?: () => string | undefined
 }

@@ -31,6 +31,8 @@ export class Candidate {
   /** Elapsed ms at which the Lease was first found missing; -Infinity if no leader can have existed. */
   #missingSince: number | undefined
   #leads = false
+  /** Whether this host knows that it may write the Lease. */
+  #mayWrite = false
   #hasNotified = false
   /** The leader last reported to the listener. */
   #notifiedLeader: string | undefined
@@ -46,6 +48,8 @@ export class Candidate {
   readonly #failures: AttemptFailures
   /** Why this host cannot lead, as last reported. */
   #cause: string | undefined
+  /** The other host that was last known to lead. */
+  #lastLeader: string | undefined
 
   constructor(deps: CandidateDependencies, listener: ElectionListener) {
     this.#deps = deps
@@ -155,8 +159,9 @@ export class Candidate {
       await this.#renew(observed)
       return
     }
-    if (!this.#leads && this.#isFree(observed)) await this.#take(observed)
-    else this.#lose(otherHost(observed.holder, identity))
+    if (!this.#leads && this.#isFree(observed)) return void (await this.#take(observed))
+    this.#mayWrite ||= await this.#lease.checkRights(observed, this.#attempt.signal)
+    this.#lose(otherHost(observed.holder, identity))
   }
 
   /**
@@ -164,7 +169,8 @@ export class Candidate {
    * conditional. Returns false if the Lease must be read.
    */
   async #checkWatched(): Promise<boolean> {
-    if (this.#leads || this.#followed.msUntilRead === 0) return false
+    // Until it is known that this host may write the Lease, it has to ask.
+    if (this.#leads || !this.#mayWrite || this.#followed.msUntilRead === 0) return false
     if (this.#observed === undefined || this.#observed.holder === this.#deps.identity) return false
     this.#rival = undefined
     return !this.#isFree(this.#observed) || (await this.#take(this.#observed))
@@ -242,6 +248,7 @@ export class Candidate {
     const lease = await this.#lease.write(observed, this.#attempt.signal)
     if (!lease) return undefined
     this.#written = lease
+    this.#mayWrite = true
     this.#observed = observe(lease, this.#observed, clock.elapsed(), leaseMs)
     return start
   }
@@ -265,7 +272,23 @@ export class Candidate {
     this.#leads = true
     this.#hasNotified = true
     this.#notifiedLeader = undefined
+    this.#announce()
     this.#listener.elected()
+  }
+
+  #logLeader(leader: string | undefined): void {
+    if (leader === undefined || leader === this.#lastLeader) return
+    this.#lastLeader = leader
+    const { namespace, name, logger } = this.#deps
+    const since = this.#rival ? undefined : this.#observed?.acquiredAt
+    logger.info({ leader, ...(since && { since }), lease: `${namespace}/${name}` }, 'another host leads the fleet')
+  }
+
+  #announce(): void {
+    const { announce, identity } = this.#deps
+    const before = this.#lastLeader
+    this.#lastLeader = undefined
+    announce?.(`${identity} leads the fleet${before === undefined ? '' : `, after ${before}`}`)
   }
 
   /** Gives up leadership, and aborts the attempt in progress: its result would come too late. The next attempt follows as on any host. */
@@ -283,6 +306,7 @@ export class Candidate {
     this.#fence.close()
     this.#cancelDeadline()
     this.#followed.watch((lease) => this.#see(lease))
+    this.#logLeader(leader)
     this.#listener.lost(leader)
   }
 

@@ -3,6 +3,7 @@ import { hostname } from 'node:os'
 import type { Clock } from '../../../src/contracts/clock.js'
 import type { Elector } from '../../../src/contracts/elector.js'
 import type { Logger } from '../../../src/contracts/logger.js'
+import type { Ref } from '../../../src/rules/model/resources.js'
 import type { KubernetesApi } from '../client/api.js'
 import type { WriteFence } from '../client/write-fence.js'
 import { leaseElector } from './elector.js'
@@ -25,12 +26,14 @@ export interface CreateElectorInput {
   /** Key of the leader label. */
   readonly label: string
   readonly hasRun: (signal: AbortSignal) => Promise<boolean>
+  /** Reports that this host leads, about the Lease, as an Event. */
+  readonly announce: (lease: Ref, message: string) => void
   /** Why this host must not lead. */
   readonly obstacle: () => string | undefined
 }
 
 export function createElector(input: CreateElectorInput): Required<Elector> {
-  const { api, clock, logger, fence, scope, namespace, leaseMs, label, hasRun, obstacle } = input
+  const { api, clock, logger, fence, scope, namespace, leaseMs, label, hasRun, announce, obstacle } = input
   const identity = input.identity ?? `${hostname()}-${Buffer.from(clock.randomBytes(4)).toString('hex')}`
   const name = leaseName(scope)
   const elector = leaseElector({
@@ -44,6 +47,7 @@ export function createElector(input: CreateElectorInput): Required<Elector> {
     scope,
     fence,
     hasRun,
+    announce: (message) => announce({ namespace, name }, message),
     obstacle,
   })
   if (input.pod === undefined) return elector

@@ -21,6 +21,8 @@ export interface ObservedLease {
   readonly leaseMs: number
   /** The `renewTime` written by the holder; manual edits normally leave it unchanged. */
   readonly renewTime: string
+  /** When its holder took it, as the holder wrote it; empty if unknown. */
+  readonly acquiredAt: string
   /** Whether its holder has released it. */
   readonly isReleased: boolean
 }
@@ -51,6 +53,7 @@ export function observe(
     ...{ holder, revision, at, renewTime },
     transitions: numberAt(spec, 'leaseTransitions') ?? 0,
     leaseMs: before?.renewTime === renewTime ? Math.max(before.leaseMs, ownMs) : ownMs,
+    acquiredAt: textAt(spec, 'acquireTime') ?? '',
     isReleased: isReleased(lease),
   }
 }

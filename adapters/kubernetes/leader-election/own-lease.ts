@@ -4,6 +4,7 @@ import { FleetError } from '../../../src/contracts/errors.js'
 import type { Logger } from '../../../src/contracts/logger.js'
 import { isObject } from '../../../src/rules/validation/problem.js'
 import type { KubernetesApi } from '../client/api.js'
+import { statusOf } from '../client/api-errors.js'
 import { randomFraction } from '../client/jitter.js'
 import { type KubeObject, leases, pathOf, revisionOf, typeMetaOf } from '../client/kube-objects.js'
 import { addressAnnotation, type ObservedLease, releasedSeconds, type Scope, scopeAnnotation } from './lease.js'
@@ -98,6 +99,25 @@ export class OwnLease {
       // Of two, one may have had its effect, and the other is refused because of that.
       if (sent === 1) this.#renewTime = undefined
       return undefined
+    }
+  }
+
+  /**
+   * Whether this host may write the Lease. Rejects if not, so that it could never lead. False: the API server did not say. Nothing is written.
+   */
+  async checkRights({ revision }: ObservedLease, signal: AbortSignal): Promise<boolean> {
+    const { api, namespace, name, identity } = this.#deps
+    const what = `update lease ${namespace}/${name}`
+    const path = pathOf(leases, { namespace, name })
+    const body = this.#object(revision, { holderIdentity: identity })
+    const call = { what, method: 'PUT', path, query: { dryRun: 'All' }, body, ...callFlags } as const
+    try {
+      await api.object({ ...call, timeoutMs: this.readTimeoutMs, signal })
+      return true
+    } catch (error) {
+      if (statusOf(error) === 403) throw error
+      // The leader renewed the Lease meanwhile. The API server checks rights before revisions, so this host has them.
+      return statusOf(error) === 409
     }
   }
 

@@ -67,6 +67,7 @@ export function podOf(input: PodSpecInput): object {
       ...(owner && { ownerReferences: [{ ...owner, controller: true, blockOwnerDeletion: false }] }),
     },
     spec: {
+      ...(!asksForAccount(pod) && { automountServiceAccountToken: false }),
       ...pod,
       // The fleet itself replaces servers that exit.
       restartPolicy: 'Never',
@@ -79,6 +80,13 @@ export function podOf(input: PodSpecInput): object {
       ...affinityOf(objectAt(pod, 'affinity'), names, input),
     },
   }
+}
+
+/** A game gets a token for the API server only if its template names an account, or asks for the token. */
+function asksForAccount(pod: Fields): boolean {
+  return ['serviceAccountName', 'serviceAccount', 'automountServiceAccountToken'].some((field) =>
+    Object.hasOwn(pod, field),
+  )
 }
 
 function affinityOf(affinity: Fields, names: Names, { scheduling, refusingNodes }: PodSpecInput): object {

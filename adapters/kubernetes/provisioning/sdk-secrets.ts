@@ -8,9 +8,9 @@ import type { Logger } from '../../../src/contracts/logger.js'
 import { pauseMs } from '../../../src/rules/lifecycle/backoff.js'
 import { keyOf } from '../../../src/rules/model/resources.js'
 import { platformOn, type PlatformOptions } from '../../shared/platform-options.js'
-import { apiErrorOf, statusOf } from '../client/api-errors.js'
+import { apiErrorOf, isAlreadyExists, statusOf } from '../client/api-errors.js'
 import type { KubernetesApi } from '../client/api.js'
-import { pathOf, secrets } from '../client/kube-objects.js'
+import { pathOf, secrets, typeMetaOf } from '../client/kube-objects.js'
 import { nodePlatform } from '../nodes/node-status.js'
 import { isUnstarted } from '../pods/container-status.js'
 import type { PodCache } from '../pods/pod-cache.js'
@@ -97,17 +97,24 @@ export class SdkSecrets {
     return this.#pending.has(podUid) || this.#provided.has(podUid) || secretNameOf(pod) === undefined
   }
 
-  /** Whether an unstarted pod has its secret or this host is creating it. Rejects if the API server does not respond. */
+  /**
+   * Whether an unstarted pod has its secret or this host is creating it. Asks by a dry run of its creation, so that hosts need not be allowed to
+   * read secrets. Rejects if the API server does not respond.
+   */
   async isProvided(snapshot: PodSnapshot): Promise<boolean> {
     const { pod, podUid, identity } = snapshot
     const name = secretNameOf(pod)
     if (name === undefined || this.isKnown(snapshot)) return true
-    const path = pathOf(secrets, { namespace: identity.ref.namespace, name })
+    const { namespace } = identity.ref
+    const path = pathOf(secrets, { namespace })
+    const body = { ...typeMetaOf(secrets), metadata: { namespace, name } }
     try {
-      await this.#deps.api.request({ what: `get secret ${name}`, method: 'GET', path })
+      // Unfenced: it writes nothing.
+      const call = { method: 'POST', path, query: { dryRun: 'All' }, body, unfenced: true } as const
+      await this.#deps.api.request({ what: `look for secret ${name}`, ...call })
+      return false
     } catch (error) {
-      if (statusOf(error) === 404) return false
-      throw error
+      if (!isAlreadyExists(error)) throw error
     }
     this.#provided.add(podUid)
     return true

@@ -7,13 +7,15 @@ import type { CallOptions } from '../../../src/contracts/call-options.js'
 import type { Clock } from '../../../src/contracts/clock.js'
 import { FleetError } from '../../../src/contracts/errors.js'
 import type { Versioned } from '../../../src/contracts/store.js'
-import { type Build, keyOf, type PodTemplateSpec, type Ref } from '../../../src/rules/model/resources.js'
+import { type Build, keyOf, type Ref } from '../../../src/rules/model/resources.js'
 import { type KubeObject, type OwnerReference, revisionOf } from '../client/kube-objects.js'
 import { BuildIdentities, statusUid } from './build-identity.js'
 import { CustomCollection, secondWrite } from './custom-collection.js'
 import type { CustomObjectsDependencies } from './custom-objects.js'
 import type { FleetHome } from './fleet-home.js'
 import { isNewer, type KnownBuild, KnownBuilds } from './known-builds.js'
+import { ReadyConditions } from './ready-conditions.js'
+import type { CheckTemplate } from './template-review.js'
 import { type BuildCounts, buildStatus, newBuildObject, readBuild } from './objects/build-object.js'
 import { type FleetResources, ownerReferenceTo } from './objects/custom-resources.js'
 
@@ -24,18 +26,19 @@ const maxReleaseChecks = 50
 export interface BuildCollectionDependencies extends CustomObjectsDependencies {
   readonly clock: Clock
   readonly home: FleetHome
-  /** Rejects with `invalid` if pods have no such fields. Default: the template is not checked. */
-  readonly checkTemplate?: ((namespace: string, template: PodTemplateSpec) => Promise<void>) | undefined
+  /** Default: the template is not checked. */
+  readonly checkTemplate?: CheckTemplate | undefined
 }
 
 export class BuildCollection extends CustomCollection<Build> {
   readonly #resources: FleetResources
   readonly #identities: BuildIdentities
   readonly #known = new KnownBuilds()
+  readonly #ready = new ReadyConditions()
   readonly #counts = new Map<string, BuildCounts>()
   readonly #clock: Clock
   readonly #home: FleetHome
-  readonly #checkTemplate: BuildCollectionDependencies['checkTemplate']
+  readonly #findProblem: CheckTemplate | undefined
 
   constructor(deps: BuildCollectionDependencies, resources: FleetResources) {
     const identities = new BuildIdentities(deps.api, resources)
@@ -43,12 +46,12 @@ export class BuildCollection extends CustomCollection<Build> {
       resource: resources.builds,
       read: (object) => readBuild(object, resources, identities.creating(object)),
       create: (build) => newBuildObject(build, resources),
-      initialStatus: (build, basedOn) => buildStatus(build, {}, basedOn, deps.home.home),
+      initialStatus: (build, basedOn) => buildStatus(build, {}, { basedOn, home: deps.home.home }),
     })
     this.#resources = resources
     this.#clock = deps.clock
     this.#home = deps.home
-    this.#checkTemplate = deps.checkTemplate
+    this.#findProblem = deps.checkTemplate
     this.#identities = identities
   }
 
@@ -66,7 +69,7 @@ export class BuildCollection extends CustomCollection<Build> {
   }
 
   override async create(record: Build, options?: CallOptions): Promise<string> {
-    await this.#checkTemplate?.(record.namespace, record.spec.template)
+    await this.#checkTemplate(record)
     const key = keyOf(record)
     this.#identities.creationStarted(key, record)
     try {
@@ -107,6 +110,7 @@ export class BuildCollection extends CustomCollection<Build> {
 
   override forgetAll(): void {
     this.#known.clear()
+    this.#ready.forgetAll()
   }
 
   override forget(ref: Ref, last?: KubeObject): void {
@@ -117,6 +121,7 @@ export class BuildCollection extends CustomCollection<Build> {
     this.#known.delete(key)
     this.#home.gone(key)
     this.#counts.delete(key)
+    this.#ready.forget(key)
     this.#identities.creationEnded(key)
   }
 
@@ -128,9 +133,7 @@ export class BuildCollection extends CustomCollection<Build> {
       this.#known.written(key, { ...known, hasIdentity: true }, record, written)
       return written
     }
-    const { template } = record.spec
-    if (!isDeepStrictEqual(template, known.record.spec.template))
-      await this.#checkTemplate?.(record.namespace, template)
+    if (!isDeepStrictEqual(record.spec.template, known.record.spec.template)) await this.#checkTemplate(record)
     const patched = await this.patchSpec(record, known.objectRevision, record.spec, options)
     if (isSameStatus(known.record, record)) {
       this.#known.written(key, known, record, patched)
@@ -189,12 +192,18 @@ export class BuildCollection extends CustomCollection<Build> {
 
   protected override observe(object: KubeObject): void {
     this.#home.see(object)
+    this.#ready.see(object)
   }
 
   protected override async beforeRead(objects: readonly KubeObject[], options: CallOptions | undefined): Promise<void> {
     this.#home.seeAll(objects)
     this.#throwIfForeign()
     await this.#identities.loadMissing(objects, (key) => this.#known.get(key), options)
+  }
+
+  async #checkTemplate({ namespace, spec }: Build): Promise<void> {
+    const problem = await this.#findProblem?.(namespace, spec.template)
+    if (problem) throw new FleetError('invalid', problem.message)
   }
 
   /** Runs in the background. If it fails, the next status write includes the identity. */
@@ -204,7 +213,11 @@ export class BuildCollection extends CustomCollection<Build> {
 
   async #putRecordStatus(record: Build, basedOn: string, options?: CallOptions): Promise<string> {
     this.#throwIfForeign()
-    const status = buildStatus(record, this.#counts.get(keyOf(record)) ?? {}, basedOn, this.#home.home)
+    const key = keyOf(record)
+    const counts = this.#counts.get(key) ?? {}
+    const { readiness } = counts
+    const ready = readiness && this.#ready.conditionOf(key, readiness, record.spec, this.#clock.now())
+    const status = buildStatus(record, counts, { basedOn, home: this.#home.home, ready })
     return this.putStatus(record, basedOn, status, options)
   }
 

@@ -6,7 +6,7 @@ import type { CallOptions } from '../../../src/contracts/call-options.js'
 import { FleetError, throwIfAborted } from '../../../src/contracts/errors.js'
 import type { Ref } from '../../../src/rules/model/resources.js'
 import type { ApiCall } from '../client/api-call.js'
-import { creationError } from '../client/api-errors.js'
+import { creationError, isNamespaceTerminating } from '../client/api-errors.js'
 import type { ObjectApi } from '../client/api.js'
 import { type KubeObject, pathOf, type ResourceType, typeMetaOf } from '../client/kube-objects.js'
 
@@ -58,7 +58,7 @@ export class CustomObjects {
     return this.#object('GET', ref, { priority }, options)
   }
 
-  /** Rejects with `invalid` if the namespace does not belong to the fleet or does not exist. */
+  /** Rejects with `invalid` if the namespace does not belong to the fleet, does not exist, or is being deleted. */
   async create(ref: Ref, body: object, options: CallOptions | undefined): Promise<KubeObject> {
     this.#check(options)
     const { namespace, name } = ref
@@ -71,8 +71,10 @@ export class CustomObjects {
     try {
       return await this.#deps.api.object({ what, method: 'POST', path, body, ...signalOf(options) })
     } catch (error) {
-      if (!FleetError.is(error, 'not-found')) throw creationError(error)
-      throw new FleetError('invalid', `metadata.namespace ${namespace} does not exist in the cluster`, { cause: error })
+      const isGoing = isNamespaceTerminating(error)
+      if (!isGoing && !FleetError.is(error, 'not-found')) throw creationError(error)
+      const why = isGoing ? 'is being deleted from the cluster' : 'does not exist in the cluster'
+      throw new FleetError('invalid', `metadata.namespace ${namespace} ${why}`, { cause: error })
     }
   }
 

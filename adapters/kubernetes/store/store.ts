@@ -12,7 +12,7 @@ import { deriveKey } from '../../../src/platform/shared-key.js'
 import type { Ref } from '../../../src/rules/model/resources.js'
 import { RequestedAllocations } from '../allocations/requested-allocations.js'
 import type { KubernetesApi } from '../client/api.js'
-import { type OwnerReference, typeMetaOf } from '../client/kube-objects.js'
+import { leases, type OwnerReference, typeMetaOf } from '../client/kube-objects.js'
 import { leaseName } from '../leader-election/lease.js'
 import { BuildCollection } from './build-collection.js'
 import { CollectionFollower } from './collection-follower.js'
@@ -26,6 +26,7 @@ import { FleetKey } from './key/fleet-key.js'
 import { tokenEncryption } from './key/token-encryption.js'
 import { type FleetResources, fleetResources } from './objects/custom-resources.js'
 import { ServerCollection } from './server-collection.js'
+import type { TemplateProblem } from '../provisioning/template-check.js'
 import { type CheckTemplate, TemplateReview } from './template-review.js'
 
 export interface KubernetesStoreOptions {
@@ -146,6 +147,12 @@ export class KubernetesStore implements Store {
     return key && deriveKey(key, [purpose, group, ...(namespaces?.toSorted() ?? ['*'])].join(' '))
   }
 
+  /** An Event about the Lease says who leads, as with other controllers. */
+  announceLeader(lease: Ref, message: string): void {
+    const object = { ...typeMetaOf(leases), ...lease }
+    this.display.show({ type: 'Normal', reason: 'LeaderElection', message, at: this.#options.clock.now(), object })
+  }
+
   #warnOfJournal(message: string): void {
     const { clock, group, namespaces, systemNamespace: namespace } = this.#options
     const object = { ...typeMetaOf(this.#resources.journals), namespace, name: leaseName({ group, namespaces }) }
@@ -170,9 +177,10 @@ export class KubernetesStore implements Store {
   #reviewed({ builds }: StoreListener) {
     const { clock, checkTemplate: check } = this.#options
     if (!check) return { builds }
-    const warn = (build: Ref, message: string, at: number) => {
+    const warn = (build: Ref, { message, isDropped }: TemplateProblem, at: number) => {
       const object = involvedObject(this.#resources.builds, build, this.builds.owner(build))
-      this.display.show({ type: 'Warning', reason: 'TemplateFieldsUnknown', message, at, object })
+      const reason = isDropped ? 'TemplateFieldsUnknown' : 'TemplateInvalid'
+      this.display.show({ type: 'Warning', reason, message, at, object })
     }
     const review = new TemplateReview({ clock, check, warn })
     return { review, builds: review.reviewing(builds) }

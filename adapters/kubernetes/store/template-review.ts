@@ -1,20 +1,20 @@
 /**
  * Checks the templates of builds that may have been written without the API, such as by `kubectl apply`. They cannot be refused any more, so
- * an Event of the build names the fields that pods do not have: the cluster drops them from every pod.
+ * an Event of the build names the fields that pods do not have, which the cluster drops from every pod, or for which it refuses every pod.
  */
 import type { Clock } from '../../../src/contracts/clock.js'
-import { FleetError } from '../../../src/contracts/errors.js'
 import type { CollectionListener } from '../../../src/contracts/store.js'
 import { type Build, keyOf, type PodTemplateSpec } from '../../../src/rules/model/resources.js'
 import { templateHash } from '../../../src/rules/planning/template-hash.js'
+import type { TemplateProblem } from '../provisioning/template-check.js'
 
-/** Rejects with `invalid` if pods have no such fields. */
-export type CheckTemplate = (namespace: string, template: PodTemplateSpec) => Promise<void>
+/** Finds fields that pods do not have, or cannot have with these values. Never rejects. */
+export type CheckTemplate = (namespace: string, template: PodTemplateSpec) => Promise<TemplateProblem | undefined>
 
 export interface TemplateReviewDependencies {
   readonly clock: Clock
   readonly check: CheckTemplate
-  readonly warn: (build: Build, message: string, at: number) => void
+  readonly warn: (build: Build, found: TemplateProblem, at: number) => void
 }
 
 export class TemplateReview {
@@ -63,11 +63,9 @@ export class TemplateReview {
   async #review(build: Build, isCurrent: () => boolean): Promise<void> {
     const { clock, check, warn } = this.#deps
     if (this.#isStopped || !isCurrent()) return
-    try {
-      await check(build.namespace, build.spec.template)
-    } catch (error) {
-      if (!FleetError.is(error, 'invalid') || this.#isStopped || !isCurrent()) return
-      warn(build, `${error.message}; its pods are created without it`, clock.now())
-    }
+    const found = await check(build.namespace, build.spec.template)
+    if (!found || this.#isStopped || !isCurrent()) return
+    const consequence = found.isDropped ? 'its pods are created without it' : 'the cluster refuses its pods'
+    warn(build, { ...found, message: `${found.message}; ${consequence}` }, clock.now())
   }
 }

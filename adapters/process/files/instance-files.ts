@@ -6,7 +6,8 @@
  *       gsdkConfig.json               the game SDK's configuration
  *       GameLogs/ GameLogs/Dumps/ GameCertificates/ GameSharedContent/
  *       home/ tmp/                    only if the game cannot use those of the host's user
- *       run-<nonce>/                  written by the supervisor (`supervisor.ts`)
+ *       run-<nonce>/                  written by the supervisor (`supervisor.ts`), except for:
+ *         stdin                       the game's standard input, if it is kept open (`stdin.ts`)
  *     logs/<namespace>.<name>.log     the game's stdout and stderr; kept after the instance is removed
  *     trash/<uuid>/                   what could not be removed; tried again when a host starts
  *
@@ -95,6 +96,10 @@ export class InstanceFiles {
 
   runDirectory(ref: Ref, nonce: string): string {
     return join(this.directoryOf(ref), `${runPrefix}${nonce}`)
+  }
+
+  stdinOf(ref: Ref, nonce: string): string {
+    return join(this.runDirectory(ref, nonce), 'stdin')
   }
 
   logOf(ref: Ref): string {

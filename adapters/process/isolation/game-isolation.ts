@@ -7,6 +7,7 @@ import { randomInt } from 'node:crypto'
 import { release } from 'node:os'
 import type { IsolationStatus } from '../../../src/contracts/backend.js'
 import { FleetError } from '../../../src/contracts/errors.js'
+import { ownDescriptors } from '../../../src/platform/own-descriptors.js'
 import type { ResolvedProcessOptions } from '../options.js'
 import { initScript, sandboxArguments, type SandboxInput } from './bubblewrap.js'
 import type { CgroupLimits, Controller } from './cgroup-files.js'
@@ -221,7 +222,7 @@ export class GameIsolation {
     const helpers = this.helpers(this.userOfNext(new Set()), view)
     if (helpers.length === 0) return
     const [program, ...args] = [...helpers, '/bin/sh', '-c', hidesProcesses ? '[ ! -e /proc/1 ]' : ':']
-    const result = spawnSync(program ?? '', args, {
+    const result = spawnSync(...ownDescriptors(program ?? '', args, 4), {
       env: { PATH: systemPath },
       encoding: 'utf8',
       timeout: 20_000,

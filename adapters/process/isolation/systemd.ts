@@ -3,6 +3,7 @@ import { execFile, spawnSync } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { promisify } from 'node:util'
 import { FleetError, messageOf } from '../../../src/contracts/errors.js'
+import { ownDescriptors } from '../../../src/platform/own-descriptors.js'
 import { isObject } from '../../../src/rules/validation/problem.js'
 import { cannot, helperProgram, systemPath } from './programs.js'
 import { literal, serviceOf, slice } from './systemd-unit.js'
@@ -21,7 +22,10 @@ export function requireSystemd(option: string): void {
     throw cannot(option, 'systemd does not run here: it must be process 1 of this machine or container')
   }
   if (!isRoot()) throw cannot(option, 'this host must run as root, to start services')
-  const { stdout } = spawnSync(helperProgram('systemd-run', option), ['--version'], { env, encoding: 'utf8' })
+  const { stdout } = spawnSync(...ownDescriptors(helperProgram('systemd-run', option), ['--version']), {
+    env,
+    encoding: 'utf8',
+  })
   const version = Number(/^systemd (\d+)/.exec(stdout ?? '')?.[1])
   if (!(version >= minVersion)) throw cannot(option, `it needs systemd ${minVersion} or later, but found ${version}`)
 }
@@ -41,7 +45,7 @@ export function tryService(
     '--',
     ...command.map(literal),
   ]
-  const result = spawnSync(helperProgram('systemd-run', option), args, {
+  const result = spawnSync(...ownDescriptors(helperProgram('systemd-run', option), args), {
     env,
     encoding: 'utf8',
     timeout: timeoutMs,
@@ -77,5 +81,5 @@ export async function mainProcess(mark: string, option: string): Promise<number 
 }
 
 function run(program: string, args: readonly string[]): Promise<{ readonly stdout: string }> {
-  return promisify(execFile)(program, args, { env, timeout: timeoutMs })
+  return promisify(execFile)(...ownDescriptors(program, args), { env, timeout: timeoutMs })
 }

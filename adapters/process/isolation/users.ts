@@ -1,5 +1,6 @@
 /** The users that games run as. Looks names up on this machine. */
 import { spawnSync } from 'node:child_process'
+import { ownDescriptors } from '../../../src/platform/own-descriptors.js'
 import type { RunAs } from '../options.js'
 import { cannot, systemPath } from './programs.js'
 
@@ -30,13 +31,16 @@ export function readUser({ user, group }: RunAs): GameUser {
 }
 
 function idOf(flag: '-u' | '-g', user: string): number {
-  const result = spawnSync('id', [flag, '--', user], { env: { PATH: systemPath }, encoding: 'utf8' })
+  const result = spawnSync(...ownDescriptors('id', [flag, '--', user]), { env: { PATH: systemPath }, encoding: 'utf8' })
   if (result.status !== 0) throw cannot('runAs', `this machine has no user ${user}`)
   return Number(result.stdout)
 }
 
 function groupOf(name: string): number {
-  const result = spawnSync('getent', ['group', name], { env: { PATH: systemPath }, encoding: 'utf8' })
+  const result = spawnSync(...ownDescriptors('getent', ['group', name]), {
+    env: { PATH: systemPath },
+    encoding: 'utf8',
+  })
   const gid = Number(result.status === 0 ? result.stdout.split(':')[2] : NaN)
   if (!Number.isInteger(gid)) throw cannot('runAs', `this machine has no group ${name}`)
   return gid

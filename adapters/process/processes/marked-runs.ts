@@ -6,7 +6,7 @@ import { dirname } from 'node:path'
 import type { ProcessIdentity } from '../../../src/platform/process-identity.js'
 import { isObject } from '../../../src/rules/validation/problem.js'
 import { dottedName } from '../../shared/refs.js'
-import { isSupervisor } from './process-group.js'
+import { roleOf } from './process-group.js'
 import type { ProcessSnapshot } from './process-table.js'
 import { type InstanceRecord, readRecord } from '../files/record.js'
 
@@ -33,9 +33,10 @@ export function findMarkedRuns({ processes }: ProcessSnapshot, instances: string
     if (!record) continue
     const name = dottedName(record.ref)
     // A game's child that leads its own session has the mark in its environment only.
-    if (session === pid && isSupervisor(pid, record.nonce)) {
+    const role = roleOf(pid, record.nonce)
+    if (session === pid && role === 'supervisor') {
       found.set(name, { record, group: session, leader: { pid, startedAt } })
-    } else if (session !== pid && !found.has(name)) found.set(name, { record, group: session })
+    } else if (session !== pid && role !== 'starting' && !found.has(name)) found.set(name, { record, group: session })
   }
   return found
 }

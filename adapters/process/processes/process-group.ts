@@ -7,17 +7,24 @@
 import { spawnSync } from 'node:child_process'
 import { FleetError } from '../../../src/contracts/errors.js'
 import { codeOf } from '../../../src/platform/error-code.js'
+import { ownDescriptors } from '../../../src/platform/own-descriptors.js'
 import { isAlive, type ProcessIdentity, readProc } from '../../../src/platform/process-identity.js'
+import { isError } from '../../../src/rules/model/realms.js'
 
 /** Name of the environment variable that contains the mark. */
 export const markVariable = 'GAMEKEEPER_RUN'
 /** Name of the environment variable that contains the instance's record, see `encodeMark`. */
 export const recordVariable = 'GAMEKEEPER_INSTANCE'
 
-/** Whether this process has the mark in its arguments, as the supervisor does. */
-export function isSupervisor(pid: number, mark: string): boolean {
-  if (process.platform === 'linux') return readOwnProc(`/proc/${pid}/cmdline`, pid).includes(mark)
-  return ps(['-ww', '-o', 'command=', '-p', String(pid)]).includes(mark)
+/** How the supervisor's script begins. */
+export const supervisorScript = 'exec 2>&1\ntrap _gamekeeper_sigterm=1 TERM\n'
+
+/** What a process with the mark is: its supervisor, a program that is about to become the supervisor or the game, or the game's. */
+export function roleOf(pid: number, mark: string): 'supervisor' | 'starting' | 'game' {
+  const isLinux = process.platform === 'linux'
+  const command = isLinux ? readOwnProc(`/proc/${pid}/cmdline`, pid) : ps(['-ww', '-o', 'command=', '-p', String(pid)])
+  if (!command.includes(mark)) return 'game'
+  return !isLinux || command.startsWith(`/bin/sh\0-c\0${supervisorScript}`) ? 'supervisor' : 'starting'
 }
 
 /** Whether this process was started for the run identified by the mark. */
@@ -65,14 +72,14 @@ export function readOwnProc(path: string, pid: number): string {
   try {
     return readProc(path, pid) ?? ''
   } catch (error) {
-    const cause = error instanceof Error ? error.cause : undefined
+    const cause = isError(error) ? error.cause : undefined
     if (codeOf(cause) === 'EACCES' || codeOf(cause) === 'EPERM') return ''
     throw error
   }
 }
 
 function ps(args: readonly string[]): string {
-  const result = spawnSync('ps', args, { encoding: 'utf8', maxBuffer: 64 * 1024 * 1024 })
+  const result = spawnSync(...ownDescriptors('ps', args), { encoding: 'utf8', maxBuffer: 64 * 1024 * 1024 })
   if (result.error) throw new FleetError('unavailable', 'cannot list processes', { cause: result.error })
   return result.stdout
 }

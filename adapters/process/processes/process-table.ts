@@ -10,6 +10,7 @@ import { spawnSync } from 'node:child_process'
 import { readdirSync, readlinkSync } from 'node:fs'
 import { setImmediate, setTimeout } from 'node:timers/promises'
 import { FleetError } from '../../../src/contracts/errors.js'
+import { ownDescriptors } from '../../../src/platform/own-descriptors.js'
 import { type ProcessIdentity, procStat, readProc, startOf } from '../../../src/platform/process-identity.js'
 import { markVariable, readOwnProc, recordVariable } from './process-group.js'
 
@@ -157,7 +158,7 @@ function markIn(environment: string): Pick<RunningProcess, 'mark' | 'recordMark'
 function scanPs(): readonly RunningProcess[] {
   const env = { ...process.env, LC_ALL: 'C', TZ: 'UTC' }
   const columns = 'pid=,pgid=,stat=,lstart=,command='
-  const result = spawnSync('ps', ['-A', '-E', '-ww', '-o', columns], {
+  const result = spawnSync(...ownDescriptors('ps', ['-A', '-E', '-ww', '-o', columns]), {
     env,
     encoding: 'utf8',
     maxBuffer: 256 * 1024 * 1024,

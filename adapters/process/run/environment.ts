@@ -51,11 +51,10 @@ export function gameEnvironment(input: EnvironmentInput): GameEnvironment {
     ...input,
     listening: input.ports.map((port) => ({ container: port.container, number: port.public })),
   })
-  const env: Record<string, string> = {}
-  for (const name of [...inheritedVariables, ...input.inheritEnv]) {
-    const value = input.host[name]
-    if (value !== undefined) env[name] = value
-  }
-  for (const [name, value] of declared) env[name] = value
-  return { env, expand }
+  const inherited = [...inheritedVariables, ...input.inheritEnv].flatMap((name) => {
+    const value = Object.hasOwn(input.host, name) ? input.host[name] : undefined
+    return value === undefined ? [] : [[name, value] as const]
+  })
+  // An assignment to a variable named `__proto__` would change the object instead.
+  return { env: Object.fromEntries([...inherited, ...declared]), expand }
 }

@@ -17,6 +17,7 @@ import { locateCommand } from './command.js'
 import { gameEnvironment } from './environment.js'
 import type { InstanceFiles } from '../files/instance-files.js'
 import { GameProcess } from './game-process.js'
+import { makeStdin } from '../files/stdin.js'
 import { createCgroup, serviceCgroups } from '../isolation/cgroups.js'
 import { gameView, whyNotVisible } from '../isolation/game-view.js'
 import type { GameIsolation } from '../isolation/game-isolation.js'
@@ -71,7 +72,8 @@ export async function prepareLaunch(input: LaunchInput): Promise<Prepared> {
   if (refused !== undefined) return { ok: false, rejected: { code: 126, reason: refused } }
   await files.writeSdkConfig(record.ref, sdkConfigFile(sdk), input.user)
   const memoryBytes = memoryOf(container)
-  const game = { command, program: located.path, args, env, workingDir, view, memoryBytes }
+  const { stdin } = container
+  const game = { command, program: located.path, args, env, workingDir, view, memoryBytes, stdin }
   return { ok: true, start: () => startGame(input, game) }
 }
 
@@ -101,7 +103,7 @@ function sdkOf({ spec, record, files, options }: LaunchInput, container: GameCon
   }
 }
 
-interface GameCommand extends Pick<SupervisorInput, 'program' | 'args' | 'env' | 'workingDir'> {
+interface GameCommand extends Pick<SupervisorInput, 'program' | 'args' | 'env' | 'workingDir' | 'stdin'> {
   readonly view: GameView
   /** The template's limit. */
   readonly memoryBytes: number | undefined
@@ -119,6 +121,7 @@ async function startGame(input: LaunchInput, game: GameCommand): Promise<GamePro
   try {
     // The game may open its standard output again, for example as /dev/stdout.
     if (user) fchownSync(log, user.uid, user.gid)
+    if (game.stdin) await makeStdin(files.stdinOf(record.ref, nonce), user)
     const helpers = isolation.helpers(user, view)
     const { isSandboxed, ownsFolders } = isolation
     const supervisor = {
@@ -137,9 +140,13 @@ async function startGame(input: LaunchInput, game: GameCommand): Promise<GamePro
       if (started) return new GameProcess({ ...common, ...started })
       return { rejected: { code: 126, reason: `cannot run ${command}; see ${logPath}` } }
     }
-    const child = await startSupervisor({ ...supervisor, log })
-    child.once('exit', onExit)
-    return new GameProcess({ ...common, group: child.pid, child, ...leaderOf(child.pid) })
+    const started = await startSupervisor({ ...supervisor, log })
+    if (!started) {
+      const reason = `its supervisor was killed, or could not write to ${runDirectory}; see ${logPath}`
+      throw new FleetError('unavailable', `cannot start a process: ${reason}`)
+    }
+    started.onEnd(onExit)
+    return new GameProcess({ ...common, group: started.pid, supervisor: started, ...leaderOf(started.pid) })
   } catch (error) {
     if (FleetError.is(error) && error.code === 'unavailable') throw error
     if (shortageCodes.has(codeOf(error))) {

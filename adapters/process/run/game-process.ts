@@ -4,7 +4,6 @@
  * The run lasts as long as the supervisor. If only the supervisor is killed, the run lasts as long as any of its processes,
  * but its exit code is lost.
  */
-import type { ChildProcess } from 'node:child_process'
 import { constants } from 'node:os'
 import type { Clock } from '../../../src/contracts/clock.js'
 import { isAlive, isOfThisBoot, type ProcessIdentity } from '../../../src/platform/process-identity.js'
@@ -13,7 +12,15 @@ import { endedByLimit, processesIn } from '../isolation/cgroups.js'
 import { isInUse, signalGroup, signalProcess } from '../processes/process-group.js'
 import type { ProcessSnapshot, ProcessTable, RunningProcess } from '../processes/process-table.js'
 import type { Exit } from '../files/record.js'
-import { isExitWritten, isStartClaimed, isStarted, notStartedCode, readExitCode, readGamePid } from './supervisor.js'
+import {
+  isExitWritten,
+  isStartClaimed,
+  isStarted,
+  notStartedCode,
+  readExitCode,
+  readGamePid,
+  type Supervisor,
+} from './supervisor.js'
 
 /** If the group exits this soon after its supervisor, both count as killed by the same signal. */
 const groupKillMs = 1_000
@@ -33,8 +40,8 @@ export interface GameProcessOptions {
   readonly leader?: ProcessIdentity
   /** Whether this host has started the run, just now. */
   readonly isNew?: boolean
-  /** Set if the supervisor is a child of this host. */
-  readonly child?: ChildProcess
+  /** Set if this host has started the supervisor. */
+  readonly supervisor?: Supervisor
   /** The user of the game, if no other server runs as this user. */
   readonly uid?: number | undefined
   /** Whether the game runs behind an init script, in a process id namespace of its own. */
@@ -69,7 +76,7 @@ export class GameProcess {
 
   /** Whether the process must be polled because no event reports its exit. */
   get needsPolling(): boolean {
-    return this.#exit === undefined && !(this.#options.child && isRunningChild(this.#options.child))
+    return this.#exit === undefined && this.#options.supervisor?.hasEnded !== false
   }
 
   /** Undefined while the game is running, and while only `look` can tell. */
@@ -92,6 +99,11 @@ export class GameProcess {
     }
     this.#leaderGoneAt ??= clock.elapsed()
     return this.#survivors.some(isAlive) ? 'running' : 'unclear'
+  }
+
+  /** Stops following the supervisor, which keeps running. */
+  release(): void {
+    this.#options.supervisor?.release()
   }
 
   /** Finds all processes of this run. Also determines the exit if it is unclear. Shares its scan with other runs. */
@@ -131,28 +143,25 @@ export class GameProcess {
     return members
   }
 
-  #exitWithoutCode(): Exit {
-    const { child, clock } = this.#options
-    if (child && clock.elapsed() - (this.#leaderGoneAt ?? 0) <= groupKillMs) return this.#exitOfSupervisor(child)
-    return { reason: 'its supervisor was killed or the machine restarted' }
-  }
-
   /** The exit to report if the game was never started, or was killed together with its supervisor. */
-  #exitOfSupervisor(child: ChildProcess): Exit {
-    if (child.signalCode) {
+  #exitWithoutCode(): Exit {
+    const { supervisor, clock, runDirectory, logPath } = this.#options
+    if (!supervisor || clock.elapsed() - (this.#leaderGoneAt ?? 0) > groupKillMs) {
+      return { reason: 'its supervisor was killed or the machine restarted' }
+    }
+    if (!isStartClaimed(runDirectory)) {
       return {
-        code: 128 + constants.signals[child.signalCode],
-        reason: `its process group was killed by ${child.signalCode}`,
+        code: notStartedCode,
+        reason: `not started: its supervisor could not write to ${runDirectory}; see ${logPath}`,
       }
     }
-    const code = child.exitCode ?? notStartedCode
-    const { runDirectory, logPath } = this.#options
-    return { code, reason: `not started: its supervisor could not write to ${runDirectory}; see ${logPath}` }
+    // The supervisor survives all other signals to its group.
+    return { code: 128 + constants.signals.SIGKILL, reason: 'its process group was killed by SIGKILL' }
   }
 
   #leaderRuns(): boolean {
-    const { child, runDirectory, clock } = this.#options
-    if (child) return isRunningChild(child)
+    const { supervisor, runDirectory, clock } = this.#options
+    if (supervisor) return !supervisor.hasEnded
     const { leader } = this
     if (!leader || this.#leaderGoneAt !== undefined || !isInUse(leader.pid)) return false
     // On some platforms the identity check runs `ps`, which is too slow for a thousand processes four times a second.
@@ -168,11 +177,6 @@ export class GameProcess {
     const game = this.leader && isOfThisBoot(this.leader) ? readGamePid(runDirectory) : undefined
     return snapshot.membersOf({ mark, group, game, uid, pids: processesIn(mark) })
   }
-}
-
-/** Returns true until Node has detected the child's exit. */
-function isRunningChild(child: ChildProcess): boolean {
-  return child.exitCode === null && child.signalCode === null
 }
 
 /** Returns an empty string unless the memory limit has ended more processes of the run than these. */

@@ -4,7 +4,10 @@
  *
  * A supervisor is needed because only a parent process learns an exit code, and the host may have stopped by then. A shell
  * costs one small process per server and is available on every machine. It outlives the host because it runs in its own
- * session, where the terminal's Ctrl-C does not reach it.
+ * session, where the terminal's Ctrl-C does not reach it, and because it is no child of the host: process managers such as pm2 and
+ * nodemon restart a host by signalling all of its descendants. `setsid` forks, since the process that Node starts leads a group, and
+ * its parent exits, so that process 1 or a subreaper adopts the supervisor. On descriptor 3, the supervisor tells the host its process
+ * id; when the system closes that descriptor, the supervisor has ended.
  *
  * Notes on the scripts (`$0` is the run directory; `$@` the second shell's arguments, then the game's command):
  * - The shell traps signals rather than ignoring them, because the game would inherit ignored signals but starts with default
@@ -21,17 +24,19 @@
  *   they may use the rest of the grace period, which the host enforces: in `sh -c 'node game.js'`, for example, the shell
  *   exits on SIGTERM before the game does.
  */
-import { type ChildProcess, spawn } from 'node:child_process'
+import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { closeSync, existsSync, openSync } from 'node:fs'
+import { closeSync, existsSync, openSync, readlinkSync } from 'node:fs'
 import { Socket } from 'node:net'
 import { join } from 'node:path'
 import { developmentGraceMs } from '../../../src/contracts/backend.js'
 import { codeOf } from '../../../src/platform/error-code.js'
+import { ownDescriptors } from '../../../src/platform/own-descriptors.js'
 import { NotAFile, readRegularFile } from '../../../src/platform/regular-file.js'
 import { limitEvidence } from '../isolation/cgroup-files.js'
-import { systemPath } from '../isolation/programs.js'
-import { markVariable, recordVariable } from '../processes/process-group.js'
+import { helperProgram, systemPath } from '../isolation/programs.js'
+import { markVariable, recordVariable, supervisorScript } from '../processes/process-group.js'
+import { locateCommand } from './command.js'
 
 /**
  * The supervisor's exit code if it did not start the game, because it could not write its files or the start was cancelled.
@@ -60,17 +65,17 @@ function keepEvidence(cgroups: readonly string[]): string {
   return ['_gamekeeper_exit=$?', ...lines, 'echo $_gamekeeper_exit >"$0/exit"'].join('\n')
 }
 
-/** With `endsWithHost`, a watcher in the game's group ends it once the host's end of descriptor 3 is closed. */
-function supervise({ endsWithHost, serviceCgroups = [] }: SupervisorInput): string {
+/** With `endsWithHost`, a watcher in the game's group ends it once the host's end of descriptor 4 is closed. */
+function supervise({ endsWithHost, serviceCgroups, stdin }: SupervisorInput): string {
+  const isService = serviceCgroups !== undefined
   const graceSeconds = developmentGraceMs / 1_000
-  const watch = `(trap '' TERM; read -r _ <&3; kill -TERM 0; PATH=${systemPath} sleep ${graceSeconds}; kill -KILL 0) &
+  const watch = `(exec 3>&-; trap '' TERM; read -r _ <&4; kill -TERM 0; PATH=${systemPath} sleep ${graceSeconds}; kill -KILL 0) &
 _gamekeeper_watcher=$!
 `
-  return `trap _gamekeeper_sigterm=1 TERM
-trap : HUP INT QUIT PIPE ALRM USR1 USR2
+  return `${supervisorScript}trap : HUP INT QUIT PIPE ALRM USR1 USR2
 echo $$ >"$0/pid" || exit ${notStartedCode}
-${endsWithHost ? watch : ''}/bin/sh -c "$@"${endsWithHost ? ' 3<&-' : ''}
-${keepEvidence(serviceCgroups)}
+${stdin ? 'exec <>"$0/stdin"\n' : ''}${isService ? '' : 'echo $$ 2>/dev/null >&3\n'}${endsWithHost ? watch : ''}/bin/sh -c "$@" 3>&-${endsWithHost ? ' 4<&-' : ''}
+${keepEvidence(serviceCgroups ?? [])}
 ${endsWithHost ? 'kill -KILL $_gamekeeper_watcher\n' : ''}[ -n "$_gamekeeper_sigterm" ] || kill -KILL 0`
 }
 
@@ -97,6 +102,8 @@ export interface SupervisorInput {
   readonly serviceCgroups?: readonly string[]
   /** Whether the game ends when this process does, however that ends. */
   readonly endsWithHost: boolean
+  /** Whether the run directory has a pipe for the game's standard input. Otherwise it is /dev/null. */
+  readonly stdin: boolean
 }
 
 export interface StartInput extends SupervisorInput {
@@ -111,8 +118,8 @@ export interface SupervisorCommand {
 
 /** The arguments of the shell that becomes the supervisor, and its environment. The names of its variables are those of shells. */
 export function supervisorCommand(input: SupervisorInput): SupervisorCommand {
-  const { runDirectory, mark, helpers, guardsHelpers, recordMark } = input
-  const { env, shell } = throughShells(input.env, mark, guardsHelpers)
+  const { runDirectory, mark, helpers, recordMark } = input
+  const { env, shell } = throughShells(input)
   const command = [...helpers, ...shell, input.program, ...input.args]
   return {
     args: ['-c', supervise(input), runDirectory, becomeGame(input), runDirectory, ...command],
@@ -125,31 +132,93 @@ export function quote(word: string): string {
   return `'${word.replaceAll("'", `'\\''`)}'`
 }
 
-/** Resolves once the supervisor is running. Rejects with the operating system's error. */
-export async function startSupervisor(input: StartInput): Promise<ChildProcess & { readonly pid: number }> {
-  const { endsWithHost, workingDir, log } = input
+/** A supervisor that this host has started. */
+export class Supervisor {
+  readonly pid: number
+  readonly #status: Socket
+
+  constructor(pid: number, status: Socket) {
+    this.pid = pid
+    this.#status = status
+  }
+
+  get hasEnded(): boolean {
+    return this.#status.readableEnded
+  }
+
+  onEnd(listener: () => void): void {
+    if (this.hasEnded) listener()
+    else this.#status.once('end', listener)
+  }
+
+  /** Stops following it. It keeps running. */
+  release(): void {
+    this.#status.removeAllListeners('end').destroy()
+  }
+}
+
+/**
+ * Resolves once the supervisor is running; with undefined if it has ended without starting the game. Rejects with the operating system's
+ * error.
+ */
+export async function startSupervisor(input: StartInput): Promise<Supervisor | undefined> {
+  const { endsWithHost, workingDir, log, runDirectory } = input
   const { args, env } = supervisorCommand(input)
-  const child = spawn('/bin/sh', args, {
+  const [program = '', ...rest] = [...leaveTree(), '/bin/sh', ...args]
+  const child = spawn(...ownDescriptors(program, rest, endsWithHost ? 5 : 4), {
     cwd: workingDir,
     env,
     // Starts a separate session and process group.
     detached: true,
-    stdio: ['ignore', log, log, ...(endsWithHost ? (['pipe'] as const) : [])],
+    // A shell may warn of a locale that the machine does not have, before it runs the script.
+    stdio: ['ignore', log, 'ignore', 'pipe', ...(endsWithHost ? (['pipe'] as const) : [])],
   })
   child.unref()
-  if (endsWithHost) holdOpen(child)
-  if (hasPid(child)) return child
-  const [error] = await once(child, 'error')
-  throw error
+  const [, , , status, lifeline] = child.stdio
+  if (child.pid === undefined || !(status instanceof Socket)) {
+    const [error] = await once(child, 'error')
+    throw error
+  }
+  // Nothing is written to it: the system closes it when this process ends.
+  if (lifeline instanceof Socket) holdOpen(lifeline)
+  const pid = (await pidFrom(status)) ?? (cancelStart(runDirectory) ? undefined : readSupervisorPid(runDirectory))
+  holdOpen(status)
+  return pid === undefined ? undefined : new Supervisor(pid, status)
 }
 
-/** Nothing is written to it: the system closes it when this process ends. */
-function holdOpen({ stdio }: ChildProcess): void {
-  const [, , , lifeline] = stdio
-  if (!(lifeline instanceof Socket)) return
-  lifeline.unref()
-  // It may be reset when the supervisor exits.
-  lifeline.on('error', () => {})
+async function pidFrom(status: Socket): Promise<number | undefined> {
+  const written = once(status.setEncoding('latin1'), 'data').then(([text]) => Number(text))
+  return Promise.race([written, once(status, 'end').then(() => undefined)])
+}
+
+/** It may be reset when the supervisor exits. */
+function holdOpen(socket: Socket): void {
+  socket.unref()
+  socket.on('error', () => {})
+  socket.resume()
+}
+
+let tree: readonly string[] | undefined
+
+/** The program with which a supervisor leaves the host's descendants. */
+function leaveTree(): readonly string[] {
+  if (tree !== undefined) return tree
+  const setsid = locateCommand('setsid', '/', systemPath)
+  tree = process.platform === 'linux' && setsid.ok && !isAdoptedByNode() ? [setsid.path] : []
+  return tree
+}
+
+/**
+ * Whether Node is process 1, as in a container without an init. It would adopt the supervisors but not reap them, and each would leave a
+ * zombie. When process 1 ends, all others do.
+ */
+export function isAdoptedByNode(): boolean {
+  try {
+    return process.pid === 1 || readlinkSync('/proc/1/exe') === process.execPath
+  } catch {
+    // Process 1 belongs to another user, or to another system, such as macOS.
+    return false
+  }
 }
 
 /** Returns true if the supervisor of this run has not started the game and can no longer start it. */
@@ -211,22 +280,15 @@ function readNumber(path: string): number | undefined {
   }
 }
 
-function hasPid(child: ChildProcess): child is ChildProcess & { readonly pid: number } {
-  return child.pid !== undefined
-}
-
 const shellName = /^[A-Za-z_][A-Za-z0-9_]*$/
-const shellVariables: ReadonlySet<string> = new Set([
-  '_',
-  'EUID',
-  'IFS',
-  'OLDPWD',
-  'OPTIND',
-  'PPID',
-  'PWD',
-  'SHLVL',
-  'UID',
-])
+/** Variables that bash or dash set themselves, interpret, or do not pass on as they are. */
+const shellVariables: ReadonlySet<string> = new Set(
+  `_ BASH BASHOPTS BASHPID BASH_ALIASES BASH_ARGC BASH_ARGV BASH_ARGV0 BASH_CMDS BASH_COMMAND BASH_ENV BASH_EXECUTION_STRING BASH_LINENO
+  BASH_LOADABLES_PATH BASH_REMATCH BASH_SOURCE BASH_SUBSHELL BASH_VERSINFO BASH_VERSION BASH_XTRACEFD CDPATH COMP_WORDBREAKS COLUMNS
+  DIRSTACK ENV EPOCHREALTIME EPOCHSECONDS EUID EXECIGNORE FUNCNAME FUNCNEST GLOBIGNORE GROUPS HISTCMD HOSTNAME HOSTTYPE IFS LINENO LINES
+  MACHTYPE MAPFILE OLDPWD OPTARG OPTERR OPTIND OSTYPE PIPESTATUS POSIXLY_CORRECT PPID PS1 PS2 PS4 PWD RANDOM READLINE_LINE READLINE_POINT REPLY
+  SECONDS SHELLOPTS SHLVL SRANDOM TIMEFORMAT TMOUT UID`.split(/\s+/),
+)
 
 interface ThroughShells {
   readonly env: Readonly<Record<string, string>>
@@ -237,12 +299,12 @@ interface ThroughShells {
 /**
  * Passes some variables as values of other variables, from which a last shell sets them just before it becomes the game:
  *
- * - Those that a shell would drop (`my.setting`) or set itself: that shell uses `env`. Other users can read the arguments of
+ * - Those that a shell would drop (`my.setting`) or set itself (`PPID`): that shell uses `env`. Other users can read the arguments of
  *   every process, but no process that stays has these values among its arguments. A name that begins with `-` would be an
  *   option of `env` without `--`.
  * - All of them, if the game has fewer rights than its helpers: variables such as LD_PRELOAD must not reach those.
  */
-function throughShells(env: SupervisorInput['env'], mark: string, guardsHelpers: boolean): ThroughShells {
+function throughShells({ env, mark, guardsHelpers, program }: SupervisorInput): ThroughShells {
   const isDropped = (name: string) => !shellName.test(name) || shellVariables.has(name)
   const entries = Object.entries(env)
   const carried = entries.filter(([name]) => guardsHelpers || isDropped(name))
@@ -254,7 +316,7 @@ function throughShells(env: SupervisorInput['env'], mark: string, guardsHelpers:
     carriers.filter(({ name }) => isDropped(name) === droppedOnes).map(({ carrier }) => `"$${carrier}"`)
   const [byShell, byEnv] = [quoted(false), quoted(true)]
   const script = [
-    ...(byEnv.length > 0 ? [`set -- /usr/bin/env -- ${byEnv.join(' ')} "$@"`] : []),
+    ...(byEnv.length > 0 ? [`set -- /usr/bin/env -- ${byEnv.join(' ')} ${afterEnv(program)} "$@"`] : []),
     ...(byShell.length > 0 ? [`export ${byShell.join(' ')}`] : []),
     `unset ${carriers.map(({ carrier }) => carrier).join(' ')}`,
     'exec "$@"',
@@ -263,4 +325,9 @@ function throughShells(env: SupervisorInput['env'], mark: string, guardsHelpers:
     env: Object.fromEntries([...kept, ...carriers.map(({ carrier, text }) => [carrier, text] as const)]),
     shell: ['/bin/sh', '-c', script, 'sh'],
   }
+}
+
+/** `env` would take a path with `=` for a variable. Another program then stands before it, with the priority that it has anyway. */
+function afterEnv(program: string): string {
+  return program.includes('=') ? `${helperProgram('nice', 'a command with = in its path')} -n 0` : ''
 }

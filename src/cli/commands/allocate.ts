@@ -34,15 +34,15 @@ export function addAllocate(program: Command, terminal: Terminal): void {
     )
     .option('--confirm', 'Wait until the game has its session.')
   addClientOptions(command).action(async (buildID: string | undefined, flags: AllocateFlags) => {
-    if ((buildID === undefined) === (flags.server === undefined))
-      throw new UsageError('allocate needs either a buildID or --server')
+    const { server } = flags
+    const named = buildID === undefined ? server !== undefined && { server } : server === undefined && { buildID }
+    if (!named) throw new UsageError('allocate needs either a buildID or --server')
     const { client, ref } = await targetOf(terminal, flags)
     const signal = terminal.interruption()
     const { session = randomUUID(), cookie, player = [], wait, confirm = false } = flags
     const stop = wait === undefined ? () => {} : showProgress(terminal, client, ['BuildPreparing', 'ServerStartFailed'])
     const request = {
-      ...(buildID !== undefined && { buildID }),
-      ...(flags.server !== undefined && { server: ref(flags.server) }),
+      ...('server' in named ? { server: ref(named.server) } : named),
       sessionID: session,
       ...(cookie !== undefined && { sessionCookie: cookie }),
       initialPlayers: player,

@@ -1,9 +1,12 @@
 /** Checks what separates game processes from the host and from each other on this machine, and which limits hold. */
-import { isolationsHere, limitsHere, processBackend } from '../../../adapters/process/index.js'
+import { endsGamesHere, isolationsHere, limitsHere, processBackend } from '../../../adapters/process/index.js'
 import type { IsolationStatus } from '../../contracts/backend.js'
 import { messageOf } from '../../contracts/errors.js'
+import { openFileLimit, serversForOpenFiles } from '../../platform/open-files.js'
+import { counted } from '../../rules/model/counted.js'
 import { asUsageError } from '../../server/open-fleet.js'
 import type { Config } from '../../server/settings.js'
+import { storedFleet } from '../stored/stored-fleet.js'
 
 export interface Finding {
   readonly check: string
@@ -19,10 +22,33 @@ interface Checked {
 
 const cgroupMend = 'to mend: run as root, outside of a container or in one that may write to its /sys/fs/cgroup'
 
-export function checkGames(config: Config): readonly Finding[] {
+export async function checkGames(config: Config): Promise<readonly Finding[]> {
   const { finding, status } = checkIsolation(config)
   const { memory, pids } = config.isolation === 'systemd' && status ? status : limitsHere()
-  return [finding, limitFinding('memory of games', memory), limitFinding('tasks of games', pids)]
+  const limits = [limitFinding('memory of games', memory), limitFinding('tasks of games', pids)]
+  return [finding, ...limits, checkRestarts(config), await checkOpenFiles(config)]
+}
+
+/** Compares the limit with the `max` of the builds that a host has stored here. */
+async function checkOpenFiles({ apiGroup, dataDir }: Config): Promise<Finding> {
+  const check = 'open files'
+  const [limit, servers] = [openFileLimit(), serversForOpenFiles()]
+  if (limit === undefined || servers === undefined) return { check, ok: true, message: 'no limit' }
+  const builds = await storedFleet(dataDir, apiGroup).then(
+    (fleet) => fleet.builds.list(),
+    // No host has run here, or its store cannot be read, which `serve` reports.
+    () => [],
+  )
+  const max = builds.reduce((sum, { spec }) => sum + spec.max, 0)
+  const message = `at most ${limit}, enough for about ${counted(servers, 'game server')}`
+  if (max <= servers) return { check, ok: true, message }
+  const mend = 'raise it (ulimit -n, or LimitNOFILE of systemd)'
+  return { check, ok: false, message: `${message}, but the builds have a max of ${max} together; ${mend}` }
+}
+
+function checkRestarts({ isolation }: Config): Finding {
+  const why = isolation === 'systemd' ? undefined : endsGamesHere()
+  return { check: 'restarts', ok: why === undefined, message: why ?? 'games survive those by this process manager' }
 }
 
 function checkIsolation({ isolation, runAs, readOnlyPaths, dataDir: directory }: Config): Checked {

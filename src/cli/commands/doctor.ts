@@ -60,7 +60,7 @@ async function examine(config: Config, image: string | undefined): Promise<reado
     checkPort('ALLOCATION_PORT', host, allocationPort),
     checkPort('MANAGEMENT_PORT', host, managementPort),
     ...(health ? [checkPort('HEALTH_PORT', health.host, health.port)] : []),
-    ...(backend === 'process' ? [checkPort('AGENT_PORT', agentHost, agentPort), ...checkGames(config)] : []),
+    ...(backend === 'process' ? [checkPort('AGENT_PORT', agentHost, agentPort), ...(await checkGames(config))] : []),
     ...(backend === 'kubernetes' || backend === 'memory' ? [] : [checkDirectory(dataDir), checkPortRange(config)]),
     checkClock(),
   ])

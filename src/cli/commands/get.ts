@@ -1,6 +1,6 @@
 /** `gamekeeper get`: tables of builds, servers and sessions. */
 import { Argument, type Command } from 'commander'
-import type { FleetClient, GameServer, GameServerBuild, GameSession } from '../../client/index.js'
+import type { EndedGameSession, FleetClient, GameServer, GameServerBuild, GameSession } from '../../client/index.js'
 import { UsageError } from '../../config/usage-error.js'
 import { FleetError } from '../../contracts/errors.js'
 import { addSourceOptions, needsHost, type Source, type SourceFlags, sourceOf } from '../stored/source.js'
@@ -151,7 +151,13 @@ function serverRow(item: GameServer, now: number): Row {
   return { key: `${namespace}/${name}`, cells, item }
 }
 
-function sessionRow(item: GameSession, now: number): Row {
+function sessionRow(item: GameSession | EndedGameSession, now: number): Row {
+  if (item.state === 'Ended') {
+    const { sessionID, server, state, players, startedAt } = item
+    const [count, age] = [String(players.length), ageSince(startedAt, now)]
+    const cells = [sessionID, server.namespace, server.name, state, '', '', count, '', age]
+    return { key: sessionID, cells, item }
+  }
   const { sessionID, server, state, address, ports, players, seats, startedAt } = item
   const pairs = ports.map((port) => `${port.container}:${port.public}`).join(',')
   const [count, age] = [String(players.length), ageSince(startedAt, now)]

@@ -1,9 +1,10 @@
 /** `gamekeeper init`: writes a small project from examples/starter. */
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
-import { basename, join, relative, resolve } from 'node:path'
+import { basename, dirname, join, relative, resolve } from 'node:path'
 import type { Command } from 'commander'
 import { UsageError } from '../../config/usage-error.js'
 import { packageRoot, packageVersion } from '../../platform/package-root.js'
+import { isObject } from '../../rules/validation/problem.js'
 import type { Terminal } from '../terminal.js'
 
 export function addInit(program: Command, terminal: Terminal): void {
@@ -37,7 +38,7 @@ function writeProject(folder: string): readonly string[] {
     )
   }
   // A project that gamekeeper was just installed in has a manifest, which belongs to its owner.
-  if (!existsSync(join(folder, 'package.json'))) files.set('package.json', manifest(basename(folder)))
+  if (!existsSync(join(folder, 'package.json'))) files.set('package.json', manifest(folder))
   mkdirSync(folder, { recursive: true })
   for (const [name, text] of files) writeFileSync(join(folder, name), text, { flag: 'wx' })
   return [...files.keys()]
@@ -45,13 +46,30 @@ function writeProject(folder: string): readonly string[] {
 
 function manifest(folder: string): string {
   const name =
-    folder
+    basename(folder)
       .toLowerCase()
       .replaceAll(/[^a-z0-9-]+/g, '-')
       .replaceAll(/^-+|-+$/g, '') || 'arena'
   const scripts = { start: 'node host.mjs', dev: 'gamekeeper dev node game.mjs', test: 'node --test' }
-  const dependencies = { gamekeeper: `^${packageVersion()}` }
+  const dependencies = { gamekeeper: installedFrom(folder) ?? `^${packageVersion()}` }
   return `${JSON.stringify({ name, private: true, type: 'module', scripts, dependencies }, undefined, 2)}\n`
+}
+
+/** How npm finds the file that this package was installed from, if it was one. The registry may not have this version. */
+function installedFrom(folder: string): string | undefined {
+  const modules = dirname(packageRoot())
+  let text: string
+  try {
+    text = readFileSync(join(modules, '.package-lock.json'), 'utf8')
+  } catch {
+    return undefined
+  }
+  const lock: unknown = JSON.parse(text)
+  const packages = isObject(lock) ? lock['packages'] : undefined
+  const entry = isObject(packages) ? packages[`node_modules/${basename(packageRoot())}`] : undefined
+  const resolved = isObject(entry) ? entry['resolved'] : undefined
+  if (typeof resolved !== 'string' || !resolved.startsWith('file:')) return undefined
+  return `file:${relative(folder, resolve(dirname(modules), resolved.slice('file:'.length)))}`
 }
 
 function nextSteps(folder: string): readonly string[] {

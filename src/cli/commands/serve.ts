@@ -77,6 +77,7 @@ ${secretVariables.map((name) => `  ${name.padEnd(16)} ${settings[name].meaning.r
 Signals:
 
   SIGTERM, SIGHUP  exits and leaves the game servers running; the next start with the same DATA_DIR resumes them
-  SIGINT (Ctrl-C)  drains: stops allocating, terminates idle servers, waits for matches, then exits;
-                   a second SIGINT exits at once and leaves matches running
+  Ctrl-C           drains: stops allocating, terminates idle servers, waits for matches, then exits;
+                   a second Ctrl-C exits at once and leaves matches running
+  SIGINT           without a terminal: as SIGTERM
 `

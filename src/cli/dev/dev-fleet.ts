@@ -18,6 +18,8 @@ export interface DevelopmentOptions {
   readonly max: number
   readonly env: readonly { readonly name: string; readonly value: string }[]
   readonly config: Config
+  /** Default: that of the settings. */
+  readonly agentPort: number | undefined
   readonly output: DevelopmentOutput
   /** Ends everything. */
   readonly signal: AbortSignal
@@ -41,7 +43,7 @@ export async function runDevelopmentFleet(options: DevelopmentOptions): Promise<
       portRange: config.portRange,
       ...(config.publicAddress !== undefined && { publicAddress: config.publicAddress }),
     }),
-    agent: { port: 0 },
+    agent: { port: options.agentPort ?? config.agentPort },
     audit: false,
     // It reports what happens itself.
     logger: false,

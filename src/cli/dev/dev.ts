@@ -17,7 +17,7 @@ interface DevFlags {
   readonly json?: boolean
   readonly port: number
   readonly standingBy: number
-  readonly max: number
+  readonly max: number | undefined
   readonly env: readonly string[]
 }
 
@@ -31,12 +31,19 @@ export function addDev(program: Command, terminal: Terminal): void {
     .passThroughOptions()
     .option('-p, --port <number>', 'Port that the game listens on, as it calls it.', wholeNumber(1, 65_535), 7777)
     .option('--standing-by <number>', 'Servers to keep ready.', wholeNumber(1, 100), 1)
-    .option('--max <number>', 'Servers to run at most.', wholeNumber(1, 100), 4)
+    .option(
+      '--max <number>',
+      'Servers to run at most. Default: 4, or --standing-by if that is more.',
+      wholeNumber(1, 100),
+    )
     .option('-e, --env <NAME=value>', 'Environment variable of the game. May be repeated.', collect, [])
     .option(...configOption)
     .option('--json', 'Print JSON lines.')
     .addHelpText('after', notes)
     .action(async (command: readonly string[], flags: DevFlags) => {
+      if (flags.max !== undefined && flags.max < flags.standingBy) {
+        throw new UsageError(`--max must be at least --standing-by (${flags.standingBy}), but is ${flags.max}`)
+      }
       const { env, inSources } = await settingsOf(terminal, flags, {})
       endAtOnceOnSecondSignal(terminal)
       try {
@@ -46,9 +53,11 @@ export function addDev(program: Command, terminal: Terminal): void {
           cwd: terminal.cwd,
           port: flags.port,
           standingBy: flags.standingBy,
-          max: Math.max(flags.max, flags.standingBy),
+          max: flags.max ?? Math.max(4, flags.standingBy),
           env: flags.env.map(variable),
           config: readConfig(withSecretFiles(env), terminal.cwd),
+          // Without a setting, any free port, so that several may run at once.
+          agentPort: env['AGENT_PORT'] === undefined ? 0 : undefined,
           output: developmentOutput(terminal, flags.json === true),
           signal: terminal.interruption(),
           input: process.stdin,

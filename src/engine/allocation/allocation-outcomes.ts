@@ -5,7 +5,11 @@ import type { EngineContext } from '../context.js'
 import { LostServer, type ServerWriter } from '../persistence/server-writer.js'
 import type { Activity } from '../reporting/activity.js'
 import type { ServerEntry } from '../state/entries.js'
+import { withTimeout } from '../../util/with-timeout.js'
 import { outcomeUnknownError } from './allocation-errors.js'
+
+/** A write that takes longer holds up no caller that does not wait. */
+const writeMs = 1_000
 
 export interface AllocationOutcomesDependencies {
   readonly activity: Pick<Activity, 'allocated'>
@@ -47,24 +51,37 @@ export class AllocationOutcomes {
     throw outcomeUnknownError(error)
   }
 
-  /** Returns when it may be known which session the server has. */
-  async resolve(entry: ServerEntry): Promise<void> {
+  /**
+   * Returns when it may be known which session the server has. Throws `unavailable` if the store does not say so within `waitMs`, or, for
+   * a caller that does not wait, within about the time that a write takes.
+   */
+  async resolve(entry: ServerEntry, waitMs: number): Promise<void> {
+    const what = `the write that decides about ${entry.record.name}`
+    try {
+      await withTimeout(this.#ctx.clock, Math.max(waitMs, writeMs), what, () => this.#decision(entry))
+    } catch (error) {
+      throw outcomeUnknownError(error)
+    }
+  }
+
+  async #decision(entry: ServerEntry): Promise<void> {
+    if (entry.removal) return entry.removal
     // This write decides. The one after it may be for another session, whose caller alone waits for it.
     if (entry.saving) return entry.saving.catch(() => undefined)
     try {
       if (entry.uncertain) await this.#deps.writer.resolveUncertain(entry)
       else await this.#deps.writer.save(entry)
     } catch (error) {
-      if (!(error instanceof LostServer)) throw outcomeUnknownError(error)
+      if (!(error instanceof LostServer)) throw error
       this.#ctx.requeue(entry)
     }
   }
 }
 
-/** True while a write decides whether the server has the session: one that allocates it, or that records its end. */
+/** True while a write decides whether the server has the session: one that allocates it, that records its end, or that removes the server. */
 export function isUndecided(entry: ServerEntry, key: string): boolean {
-  const { record, recordDeleted, sessionEnd, sessionEnds, stored, uncertain } = entry
-  if (uncertain || (sessionEnd !== undefined && record.state === 'Active')) return true
+  const { record, recordDeleted, removal, sessionEnd, sessionEnds, stored, uncertain } = entry
+  if (uncertain || removal || (sessionEnd !== undefined && record.state === 'Active')) return true
   if ((record === stored && !sessionEnds) || recordDeleted) return false
   const session = sessionByKey(record, key)
   if (session && sessionEnds?.some((ended) => endsOne(record, session, ended))) return true

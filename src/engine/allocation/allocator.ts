@@ -87,13 +87,31 @@ export class Allocator {
   #allocate(request: AllocationRequest, options: AllocateOptions): Promise<Allocation> {
     const key = sessionKey(request.sessionID)
     const held = this.#ctx.inventory.serverBySessionKey(key)
-    if (held && hasSession(held, key) && !isUndecided(held, key))
+    const undecided = held && isUndecided(held, key) ? held : undefined
+    if (held && hasSession(held, key) && !undecided)
       return Promise.resolve(knownAllocation(this.#ctx.logger, held, request))
     const first = this.#calls.get(key)
     if (first) return this.#join(first, request, options)
+    if (undecided) return this.#allocateOnceDecided(undecided, request, options)
     const call = newCall(request, this.#selectionOf(request, options), ++this.#lastTicket, options)
     this.#calls.set(key, call)
     return (call.result = this.#run(key, held, call, request, options))
+  }
+
+  /** Each call waits up to its own timeout. */
+  async #allocateOnceDecided(
+    held: ServerEntry,
+    request: AllocationRequest,
+    options: AllocateOptions,
+  ): Promise<Allocation> {
+    const { clock } = this.#ctx
+    const since = clock.elapsed()
+    const { waitMs, signal } = options
+    await this.#outcomes.resolve(held, waitMs)
+    throwIfAborted(signal)
+    const stopError = this.#ctx.stopError()
+    if (stopError) throw stopError
+    return this.#allocate(request, { ...options, waitMs: Math.max(0, waitMs - (clock.elapsed() - since)) })
   }
 
   /**
@@ -150,11 +168,16 @@ export class Allocator {
         const stopError = this.#ctx.stopError()
         if (stopError) throw stopError
         if (held && isUndecided(held, key)) {
-          await this.#outcomes.resolve(held)
+          await this.#outcomes.resolve(held, options.waitMs - (clock.elapsed() - since))
           continue
         }
         if (held && hasSession(held, key)) return knownAllocation(this.#ctx.logger, held, request)
 
+        const busy = selection && this.#selector.busy()
+        if (busy) {
+          await busy
+          continue
+        }
         const build = selection ? undefined : this.#buildOf(request)
         this.#checkNotDraining(build)
         checkInitialPlayers(request, inventory)

@@ -2,9 +2,11 @@
 import { FleetError } from '../../contracts/errors.js'
 import type { ServerSelector } from '../../rules/model/allocation.js'
 import { noData, type ServerData } from '../../rules/model/server-data.js'
+import { sizeLimits } from '../../rules/model/sizes.js'
 import { isByMachine } from '../../rules/planning/order.js'
 import {
   acceptsBuild,
+  conditionsOf,
   counterOrListMissing,
   fits,
   misfitOf,
@@ -27,7 +29,10 @@ import type { FurtherSessions } from '../sessions/further-sessions.js'
 import type { Home, SelectiveCaller } from './wait-queue.js'
 
 const heard = ['ready', 'outdatedReady'] as const
-const all = ['ready', 'outdatedReady', 'unheard', 'outdatedUnheard'] as const
+const unheard = ['unheard', 'outdatedUnheard'] as const
+
+/** Once so many conditions have been checked, further requests wait for the next turn of the event loop. */
+const checksPerTurn = 100_000
 
 /** The buckets of servers that are starting, being allocated or not well. */
 const unallocatable = [
@@ -44,6 +49,10 @@ export interface SelectorDependencies {
 export class Selector {
   readonly #ctx: Pick<EngineContext, 'clock' | 'inventory' | 'limits'>
   readonly #deps: SelectorDependencies
+  /** How many conditions may still be checked for the request whose server is being picked. */
+  #checksLeft = 0
+  #checkedInTurn = 0
+  #nextTurn: Promise<void> | undefined
 
   constructor(ctx: Pick<EngineContext, 'clock' | 'inventory' | 'limits'>, deps: SelectorDependencies) {
     this.#ctx = ctx
@@ -81,20 +90,46 @@ export class Selector {
   /**
    * Picks a server that fits the first selector that any server fits: of those that run the current template, the first in the order of
    * the request. Picks one that this host has not heard only if the caller cannot wait, and no other fits any selector.
-   * Looks at each group of servers with the same data once.
+   * Looks at each group of servers with the same data once. Throws `invalid` if that takes too many checks.
    */
   pick(selection: Selection, canWait: boolean): ServerEntry | undefined {
     if (selection.server) return namedServer(this.#ctx.inventory, selection.server, selection)
-    for (const buckets of canWait ? [heard] : [heard, all]) {
+    this.#checksLeft = sizeLimits.selectorChecks
+    for (const buckets of canWait ? [heard] : [heard, unheard]) {
       for (const selector of selection.selectors) {
         const picked =
           selector.state === 'active'
-            ? this.#deps.further.pick(this.#buildsOf(selector), selector, selection.change)
+            ? buckets === heard &&
+              this.#deps.further.pick(this.#buildsOf(selector), selector, selection.change, this.#meets)
             : this.#pickFrom(selector, selection, buckets)
         if (picked) return picked
       }
     }
     return undefined
+  }
+
+  /** Undefined if a server may be picked now. Otherwise resolves when other work has had its turn: ask again then. */
+  busy(): Promise<void> | undefined {
+    if (this.#checkedInTurn < checksPerTurn) return undefined
+    return (this.#nextTurn ??= new Promise((resolve) => {
+      this.#ctx.clock.after(0, () => {
+        this.#nextTurn = undefined
+        this.#checkedInTurn = 0
+        resolve()
+      })
+    }))
+  }
+
+  /** `fits`, for as many conditions as one request may have checked. */
+  readonly #meets: typeof fits = (data, selector, change) => {
+    const checks = conditionsOf(selector)
+    this.#checkedInTurn += checks
+    this.#checksLeft -= checks
+    if (this.#checksLeft >= 0) return fits(data, selector, change)
+    throw new FleetError(
+      'invalid',
+      `select has too many conditions for the number of servers with different labels, counters or lists in its builds: at most ${sizeLimits.selectorChecks} are checked for a request; use fewer selectors and conditions, or name fewer builds`,
+    )
   }
 
   /** Throws `invalid` if the order names a counter that no server of any named build has or will have. */
@@ -176,7 +211,7 @@ export class Selector {
       build.groups ??= new DataGroups(build)
       if (machineLoads) build.groups.indexMachines(machineLoads)
     }
-    const isFit = (data: ServerData | undefined) => fits(data, selector, shared)
+    const isFit = (data: ServerData | undefined) => this.#meets(data, selector, shared)
     for (const bucket of buckets) {
       const ranking = { bucket, change, order }
       const best = machineLoads ? bestByMachine(builds, ranking, isFit) : firstThatFits(builds, ranking, isFit)

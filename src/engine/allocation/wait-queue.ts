@@ -141,8 +141,12 @@ export class WaitQueue {
       const abort = () =>
         waiter.reject(new FleetError('aborted', 'the caller stopped waiting', { cause: signal?.reason }))
       const cancel = this.#clock.after(waitMs, () => {
-        const entry = lastResort()
-        if (entry) return waiter.resolve(entry)
+        try {
+          const entry = lastResort()
+          if (entry) return waiter.resolve(entry)
+        } catch (error) {
+          return waiter.reject(error)
+        }
         if (waiter.home.isDemand) this.#retryGrace.add(waiter.home.build, session, selective !== undefined)
         waiter.reject(timeoutError(waiter.home))
       })

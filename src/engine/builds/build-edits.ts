@@ -1,6 +1,7 @@
 /** Applies patches and updates to a build's record, and creates the errors of build operations. Pure. */
 import type { Backend } from '../../contracts/backend.js'
 import { FleetError } from '../../contracts/errors.js'
+import { invalidInput } from '../../contracts/invalid-input.js'
 import { canonical } from '../../rules/model/canonical.js'
 import { type Build, type BuildSpec, keyOf, type Ref } from '../../rules/model/resources.js'
 import { invalid, isObject, type Problem, type Refused, shown } from '../../rules/validation/problem.js'
@@ -25,7 +26,7 @@ type CheckingBackend = Pick<Backend, 'capabilities' | 'check'>
 /** Reads a build and checks that the backend can run it. Throws `invalid`, or the backend's error. */
 export function readForBackend(body: unknown, backend: CheckingBackend): CheckedInput {
   const checked = readBuildInput(body)
-  if (!checked.ok) throw invalidField(checked.problem)
+  if (!checked.ok) throw invalidInput(checked.problem, 'the build')
   return checkedBy(backend, checked.value)
 }
 
@@ -55,7 +56,9 @@ export function readUpdate(
   change: unknown,
   { backend, maxServers }: { readonly backend: CheckingBackend; readonly maxServers: number },
 ): CheckedInput {
-  if (!isObject(change)) throw new FleetError('invalid', `the change must be an object, but is ${shown(change)}`)
+  if (!isObject(change)) {
+    throw invalidInput({ field: 'body', message: `must be an object, but is ${shown(change)}` }, 'the change')
+  }
   if ('buildID' in change && change['buildID'] !== build.spec.buildID) throw buildIDFixed()
   const replaced = change['run'] === undefined ? {} : { portsToExpose: undefined, template: undefined }
   const merged = { ...build.spec, ...replaced, ...change }

@@ -1,5 +1,6 @@
 /** Patches, updates, drains and deletes builds. A call resolves when its change is validated, durable and applied. */
 import { FleetError } from '../../contracts/errors.js'
+import { invalidInput } from '../../contracts/invalid-input.js'
 import { transition } from '../../rules/lifecycle/lifecycle.js'
 import type { Ref } from '../../rules/model/resources.js'
 import { readPatch } from '../../rules/validation/requests.js'
@@ -13,15 +14,7 @@ import { lookUp } from '../state/inventory.js'
 import { serversOf } from '../state/queries.js'
 import { type Applied, applyBuild } from './build-application.js'
 import type { BuildCreation } from './build-creation.js'
-import {
-  buildNotFound,
-  type CheckedInput,
-  invalidField,
-  patched,
-  readForBackend,
-  readUpdate,
-  replaced,
-} from './build-edits.js'
+import { buildNotFound, type CheckedInput, patched, readForBackend, readUpdate, replaced } from './build-edits.js'
 
 export interface BuildOperationDependencies {
   readonly creation: BuildCreation
@@ -54,7 +47,7 @@ export class BuildOperations {
     const { limits } = this.#ctx
     const build = this.find(ref)
     const checked = readPatch(change)
-    if (!checked.ok) throw invalidField(checked.problem)
+    if (!checked.ok) throw invalidInput(checked.problem, 'the change')
     await this.#deps.writer.change(build, (record) => patched(record, checked.value, limits.maxServersPerBuild))
     const { standingBy, max } = build.record.spec
     const message = `build ${ref.name} was patched: standingBy ${standingBy}, max ${max}`

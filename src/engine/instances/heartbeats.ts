@@ -3,6 +3,7 @@ import { maintenanceNotice } from '../../rules/game/maintenance-notice.js'
 import type { EndedSession, GameState, Heartbeat, HeartbeatAnswer } from '../../rules/game/heartbeat.js'
 import { afterReport, healthOf, reachesUnhealthyLimit, noReports } from '../../rules/lifecycle/health.js'
 import { isIdle, type ServerEvent, transition } from '../../rules/lifecycle/lifecycle.js'
+import { sessionsOf } from '../../rules/lifecycle/several-sessions.js'
 import { endsSession, isOutdated } from '../../rules/lifecycle/session-end.js'
 import { keyOf, type Server, type Session } from '../../rules/model/resources.js'
 import { keptPlayers } from '../../rules/model/sizes.js'
@@ -28,7 +29,7 @@ export interface HeartbeatsDependencies {
   /** Called with the first heartbeat in which the game reports its session as Active. */
   readonly sessionConfirmed: (entry: ServerEntry) => void
   /** Called when the game has ended its session and goes on. That is not durable yet. */
-  readonly sessionEnded: (entry: ServerEntry) => void
+  readonly sessionsEnded: (entry: ServerEntry, sessions: readonly Session[]) => void
 }
 
 export class Heartbeats {
@@ -44,7 +45,7 @@ export class Heartbeats {
     this.#ctx = ctx
     this.#deps = deps
     this.#claims = new Claims(ctx)
-    this.#sessions = new ReportedSessions(ctx, { confirmed: deps.sessionConfirmed, ended: deps.sessionEnded })
+    this.#sessions = new ReportedSessions(ctx, { confirmed: deps.sessionConfirmed, ended: deps.sessionsEnded })
     this.#continue = Object.freeze({ operation: 'Continue', nextHeartbeatIntervalMs })
     this.#terminate = Object.freeze({ operation: 'Terminate', nextHeartbeatIntervalMs })
   }
@@ -119,7 +120,7 @@ export class Heartbeats {
     // The game had its session, even if this host has not heard that.
     this.#confirmSession(entry)
     entry.sessionEnd = ended
-    this.#deps.sessionEnded(entry)
+    this.#deps.sessionsEnded(entry, sessionsOf(entry.record))
   }
 
   #updatePlayers(entry: ServerEntry, players: readonly string[]): void {

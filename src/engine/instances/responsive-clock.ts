@@ -1,6 +1,6 @@
 /**
- * Measures elapsed time, minus the time during which the host could not receive heartbeats because it was suspended or its
- * event loop was blocked. Used for heartbeat timeouts, because heartbeats sent during such a time are processed only
+ * Measures elapsed time, minus the time during which the host could not receive heartbeats because it was suspended, its event
+ * loop was blocked, or it was behind with its work. Used for heartbeat timeouts, because heartbeats sent during such a time are processed only
  * afterwards.
  */
 import type { Clock } from '../../contracts/clock.js'
@@ -8,11 +8,14 @@ import type { Clock } from '../../contracts/clock.js'
 export const tickMs = 1_000
 /** If a tick is late by more than this, the host was unresponsive. */
 export const lateTickMs = 2_000
+/** If a tick is late by more than this, the host is behind: heartbeats may wait unread, on connections or to be accepted. */
+export const behindMs = 250
 
 export class ResponsiveClock {
   readonly #clock: Pick<Clock, 'elapsed'>
   #excludedMs = 0
   #atLastTick = 0
+  #wasBehind = false
 
   constructor(clock: Pick<Clock, 'elapsed'>) {
     this.#clock = clock
@@ -37,9 +40,14 @@ export class ResponsiveClock {
     return this.now() - this.#atLastTick > tickMs + lateTickMs
   }
 
-  /** Records a tick before which the host was unresponsive for `excludedMs`. */
-  tick(excludedMs: number): void {
-    this.#excludedMs += excludedMs
+  /**
+   * Records a tick that is late by `lateMs`. While the host is behind, and in the tick after that, no time counts: heartbeats then wait for
+   * several turns of the event loop, in each of which the host looks responsive for a while.
+   */
+  tick(lateMs: number): void {
+    const isBehind = lateMs > behindMs
+    this.#excludedMs += isBehind || this.#wasBehind ? tickMs + lateMs : lateMs
+    this.#wasBehind = isBehind
     this.#atLastTick = this.now()
   }
 }

@@ -1,5 +1,6 @@
 /** Changes the labels, annotations, counters and lists of servers. They are in the records, so a restart does not change them. */
 import { FleetError } from '../../contracts/errors.js'
+import { invalidInput } from '../../contracts/invalid-input.js'
 import { transition } from '../../rules/lifecycle/lifecycle.js'
 import { updatedData } from '../../rules/lifecycle/server-data.js'
 import { keyOf } from '../../rules/model/resources.js'
@@ -25,7 +26,7 @@ export class ServerDataUpdates {
    */
   async update(entry: ServerEntry, change: unknown): Promise<void> {
     const update = readDataUpdate(change)
-    if (!update.ok) throw refused('invalid', update.problem)
+    if (!update.ok) throw invalidInput(update.problem, 'the change')
     // The server is being allocated because its data fit, and they must still fit when that is stored.
     while (entry.selection && entry.record.state !== 'Terminating') await this.#save(entry)
     if (entry.record.state === 'Terminating') {

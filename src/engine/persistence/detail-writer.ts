@@ -2,14 +2,11 @@
  * Writes player lists to detail records: on average at most once a second per server, only the latest list, and never while
  * handling a heartbeat. The rules are in `rules/planning/player-writes.ts`.
  */
-import { FleetError } from '../../contracts/errors.js'
 import { type Detail, keyOf } from '../../rules/model/resources.js'
 import { isWrittenAtInterval, isWrittenAtOnce, type LastWrite } from '../../rules/planning/player-writes.js'
 import { type EngineContext, serverEvent } from '../context.js'
 import type { ServerEntry } from '../state/entries.js'
 import { counted } from '../../rules/model/counted.js'
-
-const maxAttempts = 5
 
 export class DetailWriter {
   readonly #ctx: EngineContext
@@ -41,27 +38,18 @@ export class DetailWriter {
   flush(): void {
     const now = this.#ctx.clock.elapsed()
     for (const [entry, changedAt] of this.#dirty) {
-      if (this.#ctx.inventory.servers.get(keyOf(entry.record)) !== entry) this.#dirty.delete(entry)
-      else if (!this.#writing.has(entry) && isWrittenAtInterval(entry.players.length, changedAt, now))
-        void this.#start(entry)
+      if (this.#writing.has(entry)) continue
+      if (this.#isRemoved(entry) || isWrittenAtInterval(entry.players.length, changedAt, now)) void this.#start(entry)
     }
   }
 
-  /** Deletes the detail of a server that has been removed. */
-  async remove(entry: ServerEntry): Promise<void> {
-    this.#dirty.delete(entry)
-    await this.#writing.get(entry)
-    this.#dirty.delete(entry)
-    if (this.#uncertain.has(entry)) await this.#readBack(entry)
-    for (let attempt = 1; entry.detailRevision !== undefined; attempt++) {
-      try {
-        await this.#ctx.store.details.delete(entry.record, entry.detailRevision)
-        entry.detailRevision = undefined
-      } catch (error) {
-        if (!FleetError.is(error, 'conflict') || attempt >= maxAttempts) throw error
-        await this.#readBack(entry)
-      }
-    }
+  /**
+   * Starts to delete the detail of a server that has been removed. That is retried until it succeeds, or until a host that begins to lead
+   * finds a detail without a server.
+   */
+  remove(entry: ServerEntry): void {
+    this.#dirty.set(entry, this.#ctx.clock.elapsed())
+    this.#writeAtOnce(entry)
   }
 
   /** Writes the changed lists. Resolves when each write has succeeded or failed. */
@@ -73,7 +61,8 @@ export class DetailWriter {
   #writeAtOnce(entry: ServerEntry): void {
     if (this.#writing.has(entry) || this.#ctx.stopped()) return
     const now = this.#ctx.clock.elapsed()
-    if (isWrittenAtOnce(entry.players.length, this.#lastWrites.get(entry), now)) void this.#start(entry)
+    const isDue = this.#isRemoved(entry) || isWrittenAtOnce(entry.players.length, this.#lastWrites.get(entry), now)
+    if (isDue) void this.#start(entry)
   }
 
   #start(entry: ServerEntry): Promise<void> {
@@ -100,18 +89,24 @@ export class DetailWriter {
   async #write(entry: ServerEntry): Promise<void> {
     const { details } = this.#ctx.store
     const { namespace, name, build } = entry.record
+    const isRemoved = this.#isRemoved(entry)
+    if (isRemoved && this.#uncertain.has(entry)) await this.#readBack(entry)
+    if (isRemoved && entry.detailRevision === undefined) return
     this.#lastWrites.set(entry, { at: this.#ctx.clock.elapsed(), count: entry.players.length })
     const detail: Detail = { namespace, name, build, players: entry.players }
     try {
-      entry.detailRevision =
-        entry.detailRevision === undefined
-          ? await details.create(detail)
-          : await details.update(detail, entry.detailRevision)
+      if (entry.detailRevision === undefined) entry.detailRevision = await details.create(detail)
+      else if (isRemoved) await details.delete(detail, entry.detailRevision)
+      else entry.detailRevision = await details.update(detail, entry.detailRevision)
     } catch (error) {
       // The game's current list is authoritative, so the next write, at the end of an interval, replaces the stored list.
       await this.#readBack(entry)
       throw error
     }
+  }
+
+  #isRemoved(entry: ServerEntry): boolean {
+    return this.#ctx.inventory.servers.get(keyOf(entry.record)) !== entry
   }
 
   async #readBack(entry: ServerEntry): Promise<void> {

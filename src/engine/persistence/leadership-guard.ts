@@ -89,7 +89,7 @@ export class LeadershipGuard {
       ...(watch && { watch: watch.bind(store) }),
       ...(display && {
         display: {
-          build: (ref, status) => void (this.#closedWith || display.build(ref, status)),
+          build: (ref, status, readiness) => void (this.#closedWith || display.build(ref, status, readiness)),
           server: (ref, message) => void (this.#closedWith || display.server?.(ref, message)),
           event: (event) => void (this.#closedWith || display.event(event)),
         },
@@ -99,9 +99,10 @@ export class LeadershipGuard {
 
   /** Wraps the backend's optional methods. Methods that the backend does not implement stay undefined. */
   #optionalBackendCalls(backend: Backend): Partial<Backend> {
-    const { check, prepare, protect, unprotect, find } = backend
+    const { check, prepare, protect, unprotect, find, logs } = backend
     return {
       ...(check && { check: check.bind(backend) }),
+      ...(logs && { logs: logs.bind(backend) }),
       ...(prepare && {
         prepare: (build, options) => this.#callBackend('prepare', () => prepare.call(backend, build, options)),
       }),

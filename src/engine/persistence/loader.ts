@@ -64,7 +64,7 @@ export class Loader {
     if (disappearing) {
       const limits = backoffLimits(this.#ctx)
       build.backoff = afterFailure(build.backoff, this.#ctx.clock.elapsed(), limits)
-      build.lossMessage = disappearing.message
+      build.disappearing = disappearing
       build.losses = { since: disappearing.since, until: this.#ctx.clock.now() + limits.initialMs + limits.resetMs }
     }
     return build

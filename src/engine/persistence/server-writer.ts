@@ -16,9 +16,10 @@ import type { Inventory } from '../state/inventory.js'
 import { isInStore, isUncertain, isUnsaved } from '../state/queries.js'
 import { isSameRecord } from './same-record.js'
 import { endsOf, forgetEnds, noEnds, settleEnds, withoutEnded, type WrittenEnds } from './session-ends.js'
+import { isError } from '../../rules/model/realms.js'
 
 /**
- * Thrown if this host must not write the record, because the record has been deleted or another host has allocated or
+ * Thrown if this host must not write the record, because the record has been deleted or cannot exist, or another host has allocated or
  * terminated the server. The entry has already been updated accordingly.
  */
 export class LostServer extends Error {}
@@ -157,8 +158,12 @@ export class ServerWriter {
         if (FleetError.is(error, 'not-found')) throw this.#endLost(entry, recordDeleted, error)
         const { revision } = entry
         if (await this.#readBack(entry, base, written, intent, ends, error)) return
+        if (entry.revision === undefined && unknown === undefined && FleetError.is(error, 'invalid')) {
+          // Nothing would be left to terminate. What is not terminating is tried again: its build may be changed.
+          throw entry.record.state === 'Terminating' ? this.#endLost(entry, recordRefused, error) : error
+        }
         const mayLand = revision === entry.revision && !FleetError.is(error, 'conflict')
-        unknown = mayLand && error instanceof Error ? error : undefined
+        unknown = mayLand && isError(error) ? error : undefined
         if (attempt >= maxAttempts) throw error
       }
     }
@@ -288,6 +293,7 @@ export class ServerWriter {
 }
 
 const recordDeleted = 'its record was deleted from the store'
+const recordRefused = 'the store refuses its record, which never existed'
 
 function lost(entry: ServerEntry, why: string, cause?: unknown): LostServer {
   return new LostServer(`${entry.record.name}: ${why}`, { cause })

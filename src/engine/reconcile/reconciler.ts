@@ -115,12 +115,13 @@ export class Reconciler {
 
   /** Sets or clears the condition `Disappearing`. Returns the time in ms after which to check again. */
   #reviewLosses(build: BuildEntry): number | undefined {
-    if (build.lossMessage === undefined && !hasCondition(build.record, 'Disappearing')) return undefined
+    if (build.disappearing === undefined && !hasCondition(build.record, 'Disappearing')) return undefined
     const now = this.#ctx.clock.elapsed()
     const limitsMs = backoffLimits(this.#ctx)
-    if (isOver(build.backoff, now, limitsMs)) build.lossMessage = undefined
-    this.#deps.conditions.update(build, 'Disappearing', 'Gone', build.lossMessage)
-    return build.lossMessage === undefined ? undefined : build.backoff.until + limitsMs.resetMs - now
+    if (isOver(build.backoff, now, limitsMs)) build.disappearing = undefined
+    const { reason = 'Gone', message } = build.disappearing ?? {}
+    this.#deps.conditions.update(build, 'Disappearing', reason, message)
+    return message === undefined ? undefined : build.backoff.until + limitsMs.resetMs - now
   }
 
   #clear(build: BuildEntry, type: ConditionType): number {

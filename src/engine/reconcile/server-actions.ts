@@ -2,9 +2,11 @@
  * Takes the next action for one server: saves its record, starts its instance, protects it, or terminates it. Actions are
  * idempotent, so that a new leader can complete what a dead host began.
  */
+import { FleetError } from '../../contracts/errors.js'
 import { withTimeout } from '../../util/with-timeout.js'
 import type { EngineContext } from '../context.js'
 import { LostServer, type ServerWriter } from '../persistence/server-writer.js'
+import type { StartFailures } from '../reporting/start-failures.js'
 import type { ServerEntry } from '../state/entries.js'
 import { isSaved } from '../state/queries.js'
 import type { ServerStarter } from './server-start.js'
@@ -14,6 +16,7 @@ export interface ServerActionDependencies {
   readonly writer: ServerWriter
   readonly starter: ServerStarter
   readonly terminator: ServerTerminator
+  readonly startFailures: Pick<StartFailures, 'startReport'>
   /** Called when the current record may have become durable. */
   readonly saved: (entry: ServerEntry) => void
 }
@@ -59,6 +62,10 @@ export class ServerActions {
       // An allocation in progress writes the record itself, unless the server has been terminated since.
       else if (!entry.intent || entry.record.state === 'Terminating') await writer.save(entry)
     } catch (error) {
+      const cause = causeOf(error)
+      // A server that never had a record cannot be started, which nothing else says.
+      const isRefused = entry.revision === undefined && FleetError.is(cause, 'invalid')
+      if (isRefused) this.#deps.startFailures.startReport(entry, cause)
       // The entry already has the new state, and the action continues from there.
       if (!(error instanceof LostServer)) throw error
     }
@@ -87,6 +94,10 @@ export class ServerActions {
       throw error
     }
   }
+}
+
+function causeOf(error: unknown): unknown {
+  return error instanceof LostServer ? error.cause : error
 }
 
 /**

@@ -4,23 +4,31 @@
  */
 import { developmentGraceMs } from '../../contracts/backend.js'
 import { FleetError } from '../../contracts/errors.js'
+import { isBeforeReady } from '../../rules/lifecycle/endings.js'
 import { lifeLimits } from '../../rules/lifecycle/limits.js'
 import { nextTerminationStep, remainingGraceMs, type TerminationInput } from '../../rules/lifecycle/termination.js'
+import { secretMask } from '../../rules/model/names.js'
 import { graceSecondsOf } from '../../rules/validation/template.js'
 import { withTimeout } from '../../util/with-timeout.js'
 import { type EngineContext, serverEvent } from '../context.js'
 import type { BuildWriter } from '../persistence/build-writer.js'
 import type { DetailWriter } from '../persistence/detail-writer.js'
 import { withCrashing } from '../reporting/conditions.js'
+import type { EventReporter } from '../reporting/event-reporter.js'
 import type { BuildEntry, ServerEntry } from '../state/entries.js'
 import { expectsHeartbeat, isSaved } from '../state/queries.js'
 
 export interface ServerTerminatorDependencies {
   readonly buildWriter: BuildWriter
-  readonly details: DetailWriter
+  readonly details: Pick<DetailWriter, 'remove'>
+  readonly events: Pick<EventReporter, 'serverGone'>
 }
 
 const maxDeleteAttempts = 5
+/** How many lines of its log the message about a failed start quotes, and how much of each. */
+const outputLines = 4
+const outputLineLength = 200
+const outputTimeoutMs = 5_000
 
 export class ServerTerminator {
   readonly #ctx: EngineContext
@@ -38,17 +46,26 @@ export class ServerTerminator {
    * removed.
    */
   async terminate(entry: ServerEntry): Promise<number | undefined> {
-    const { emitter, inventory } = this.#ctx
     await this.#countCrash(entry)
     const step = nextTerminationStep(this.#inputOf(entry))
     if (step.type === 'wait') return step.ms
     if (entry.createRequested) await this.#ctx.destroyLimiter(entry.build, () => this.#destroy(entry))
-    await this.#deps.details.remove(entry)
+    // Set before the sessions are reported as ended, so that a listener that allocates one again does not get this server.
+    entry.removal = Promise.resolve().then(() => this.#remove(entry))
+    await entry.removal
+    return undefined
+  }
+
+  async #remove(entry: ServerEntry): Promise<void> {
+    const { emitter, inventory } = this.#ctx
+    const deposedError = this.#ctx.deposedError()
+    if (deposedError) throw deposedError
+    this.#deps.events.serverGone(entry)
     // Needed even if the record was already deleted, because an earlier write may have taken effect late.
     if (entry.revision !== undefined) await this.#deleteRecord(entry)
     inventory.remove(entry)
+    this.#deps.details.remove(entry)
     emitter.emit({ type: 'ServerRemoved', ...serverEvent(this.#ctx, entry, `${entry.record.name} was removed`) })
-    return undefined
   }
 
   /**
@@ -102,6 +119,7 @@ export class ServerTerminator {
   async #countCrash(entry: ServerEntry): Promise<void> {
     if (!entry.record.ending?.crash || entry.crashCounted || entry.build.deleted) return
     const { name, uid, ending } = entry.record
+    const output = await this.#lastOutput(entry)
     await this.#deps.buildWriter.change(entry.build, (record) => {
       if (record.countedCrashes.includes(uid)) return record
       const counted = {
@@ -109,9 +127,29 @@ export class ServerTerminator {
         crashes: record.crashes + 1,
         countedCrashes: [...withoutRemoved(entry.build, record.countedCrashes), uid],
       }
-      return withCrashing(counted, name, ending, this.#ctx.clock.now())
+      return withCrashing(counted, name, ending, output, this.#ctx.clock.now())
     })
     entry.crashCounted = true
+  }
+
+  /** Returns what a server that failed to start has printed last, as the end of a message. Empty if there is nothing. Never rejects. */
+  async #lastOutput({ build, createRequested, record, ref }: ServerEntry): Promise<string> {
+    const { backend, clock, destroyLimiter, logger } = this.#ctx
+    const { logs } = backend
+    if (!logs || !createRequested || !isBeforeReady(record)) return ''
+    const mask = secretMask(ref.name, record.token)
+    const lines: string[] = []
+    try {
+      await destroyLimiter(build, () =>
+        withTimeout(clock, outputTimeoutMs, `reading the log of ${ref.name}`, async (signal) => {
+          for await (const line of logs(ref, { tail: outputLines, signal })) lines.push(printable(mask(line)))
+        }),
+      )
+    } catch (error) {
+      logger.debug({ server: ref.name, err: error }, 'cannot read the log of a server that failed to start')
+    }
+    const printed = lines.filter((line) => line !== '')
+    return printed.length === 0 ? '' : `; its last output: ${printed.join(' | ')}`
   }
 
   async #deleteRecord(entry: ServerEntry): Promise<void> {
@@ -143,4 +181,12 @@ function withoutRemoved(build: BuildEntry, counted: readonly string[]): readonly
   if (counted.length <= 2 * terminating.size) return counted
   const uids = new Set(Array.from(terminating, ({ record }) => record.uid))
   return counted.filter((uid) => uids.has(uid))
+}
+
+/** What a game prints must not control the terminal that shows the message. */
+function printable(line: string): string {
+  return line
+    .replaceAll(/\p{Cc}/gu, '')
+    .trim()
+    .slice(0, outputLineLength)
 }

@@ -3,7 +3,8 @@
  * functions only compute a record; the methods of `Conditions` write it.
  */
 import { FleetError, messageOf } from '../../contracts/errors.js'
-import type { Build, Condition, ConditionType, Ending, EndingReason } from '../../rules/model/resources.js'
+import type { Build, Condition, ConditionType, Ending } from '../../rules/model/resources.js'
+import { cutMessage } from '../../rules/model/sizes.js'
 import { withCondition, withoutCondition } from '../../rules/model/status.js'
 import { buildEvent, type EngineContext } from '../context.js'
 import type { BuildWriter } from '../persistence/build-writer.js'
@@ -31,8 +32,15 @@ export function withDraining(record: Build, isDraining: boolean, now: number): B
   }
 }
 
-export function withCrashing(record: Build, server: string, { reason, message }: Ending, now: number): Build {
-  const condition = { type: 'Crashing', reason, message: `${server}: ${message}`, since: now } as const
+export function withCrashing(
+  record: Build,
+  server: string,
+  { reason, message }: Ending,
+  output: string,
+  now: number,
+): Build {
+  const text = cutMessage(`${server}: ${message}${output}`)
+  const condition = { type: 'Crashing', reason, message: text, since: now } as const
   return { ...record, conditions: withCondition(record.conditions, condition) }
 }
 
@@ -97,7 +105,7 @@ export class Conditions {
   }
 
   /** Starts setting a condition with this message, or clearing it if there is none. Writes nothing if nothing changes. */
-  update(build: BuildEntry, type: ConditionType, reason: EndingReason, message: string | undefined): void {
+  update(build: BuildEntry, type: ConditionType, reason: string, message: string | undefined): void {
     const current = build.record.conditions.find((condition) => condition.type === type)
     if (build.writing || build.deleted || current?.message === message) return
     const { clock } = this.#ctx

@@ -1,8 +1,9 @@
 /** Emits events for changes to builds and servers, and logs those that an operator should act on. Does not modify any state. */
 import { messageOf } from '../../contracts/errors.js'
 import { reservedMetadataKeys } from '../../rules/game/metadata-keys.js'
-import type { Build, BuildSpec, Ending, Server } from '../../rules/model/resources.js'
-import { numberOf, sessionsOf } from '../../rules/lifecycle/several-sessions.js'
+import { sessionEndReason, type SessionEndReason } from '../../rules/lifecycle/endings.js'
+import type { Build, BuildSpec, Ending, EndingReason, Server, Session } from '../../rules/model/resources.js'
+import { sessionsOf, sessionUid } from '../../rules/lifecycle/several-sessions.js'
 import { dataChanges } from '../../rules/lifecycle/server-data.js'
 import { cutList, cutMessage } from '../../rules/model/sizes.js'
 import { buildHealth } from '../../rules/model/status.js'
@@ -10,6 +11,16 @@ import { buildEvent, type EngineContext, serverEvent } from '../context.js'
 import type { BuildEntry, ServerEntry } from '../state/entries.js'
 import type { Activity } from './activity.js'
 import { counted } from '../../rules/model/counted.js'
+
+interface WhyEnded {
+  readonly reason: SessionEndReason
+  readonly cause: string
+  readonly at: number
+  readonly exitCode?: number | undefined
+}
+
+/** Nothing was decided: the process had ended when the fleet heard of it. */
+const exitReasons: ReadonlySet<EndingReason> = new Set(['Exited', 'NonZeroExit', 'Gone'])
 
 export class EventReporter {
   readonly #ctx: EngineContext
@@ -67,18 +78,41 @@ export class EventReporter {
     })
   }
 
-  /** The sessions of a server that terminates end with it. */
-  sessionEnded(entry: ServerEntry, before: Server): void {
-    const { record } = entry
-    if (before.state !== 'Active' || !before.session || record.state === 'Terminating') return
-    if (record.session === before.session && record.moreSessions === before.moreSessions) return
-    const left = new Set(sessionsOf(record).map((session) => numberOf(record, session)))
-    const goesOn = record.state === 'StandingBy' ? 'is standing by' : 'goes on with its other sessions'
-    for (const session of sessionsOf(before)) {
-      if (record.state === 'Active' && left.has(numberOf(before, session))) continue
-      const message = `${record.name} has ended the session ${session.id} and ${goesOn}`
-      this.#ctx.emitter.emit({ type: 'SessionEnded', ...serverEvent(this.#ctx, entry, message), sessionID: session.id })
+  /** The game has ended these sessions. Call before that is stored: the report of a host that dies in between is repeated by the next. */
+  sessionsEnded(entry: ServerEntry, sessions: readonly Session[]): void {
+    const now = this.#ctx.clock.now()
+    for (const session of sessions) {
+      const reason = session.ending ? 'Ended' : 'Finished'
+      this.#sessionEnded(entry, session, { reason, cause: 'its game has ended it', at: now })
     }
+  }
+
+  /** The server is gone, and its sessions have ended with it. Call before its record is deleted, which is the only trace of them. */
+  serverGone(entry: ServerEntry): void {
+    const { ending, ...record } = entry.record
+    if (!ending) return
+    const { message: cause, exitCode } = ending
+    // If the fleet has terminated it, players may have been on it until now.
+    const at = exitReasons.has(ending.reason) ? ending.at : this.#ctx.clock.now()
+    const reason = sessionEndReason(ending.reason)
+    for (const session of sessionsOf(record)) this.#sessionEnded(entry, session, { reason, cause, at, exitCode })
+  }
+
+  #sessionEnded({ build, players, record, ref }: ServerEntry, session: Session, why: WhyEnded): void {
+    const { at, cause, exitCode, reason } = why
+    const { id: sessionID, initialPlayers, startedAt = record.reachedActiveOn } = session
+    const durationMs = startedAt === undefined ? undefined : Math.max(0, at - startedAt)
+    const after = durationMs === undefined ? '' : ` after ${Math.round(durationMs / 1_000)} s`
+    this.#ctx.endedSessions.report({
+      type: 'SessionEnded',
+      ...{ at, build: build.ref, server: ref },
+      message: cutMessage(`session ${sessionID} on ${record.name} has ended${after}: ${cause}`),
+      ...{ sessionID, sessionUid: sessionUid(record, session), buildID: build.record.spec.buildID, reason },
+      ...(exitCode !== undefined && { exitCode }),
+      ...(startedAt !== undefined && { startedAt }),
+      ...(durationMs !== undefined && { durationMs }),
+      ...{ initialPlayers: cutList(initialPlayers), players: cutList(players) },
+    })
   }
 
   serverHealth(entry: ServerEntry, before: Server): void {

@@ -2,7 +2,6 @@
  * Reports that a server cannot be started, both as an event and as a condition of its build. The condition remains until a
  * server starts again.
  */
-import { FleetError } from '../../contracts/errors.js'
 import type { EngineContext } from '../context.js'
 import type { ServerEntry } from '../state/entries.js'
 import type { Conditions } from './conditions.js'
@@ -30,9 +29,9 @@ export class StartFailures {
    * Reports without waiting for the write. A failed write is only logged, because the server's status contains the reason
    * anyway.
    */
-  startReport(entry: ServerEntry, reason: string): void {
-    this.report(entry, new FleetError('unavailable', reason)).catch((error: unknown) => {
-      this.#ctx.logger.warn({ server: entry.record.name, err: error }, 'CreateBlocked condition not written')
+  startReport(entry: ServerEntry, error: unknown): void {
+    this.report(entry, error).catch((failure: unknown) => {
+      this.#ctx.logger.warn({ server: entry.record.name, err: failure }, 'CreateBlocked condition not written')
     })
   }
 }

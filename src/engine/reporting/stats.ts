@@ -3,18 +3,27 @@ import type { BuildStats } from '../../contracts/observer.js'
 import { buildHealth } from '../../rules/model/status.js'
 import type { BuildEntry } from '../state/entries.js'
 import type { Inventory } from '../state/inventory.js'
-import { countsOf } from '../state/queries.js'
+import { countsOf, generationsOf, readinessOfBuild } from '../state/queries.js'
 
-export function buildStats(inventory: Inventory, waiting: (build: BuildEntry) => number): readonly BuildStats[] {
+export interface StatsDependencies {
+  readonly inventory: Inventory
+  readonly waiting: (build: BuildEntry) => number
+  readonly maxServersPerBuild: number
+}
+
+export function buildStats({ inventory, waiting, maxServersPerBuild }: StatsDependencies): readonly BuildStats[] {
   return Array.from(inventory.builds.values(), (build) => {
-    const { namespace, name, spec, crashes } = build.record
+    const { namespace, name, spec, crashes, conditions } = build.record
     return {
       build: { namespace, name },
       standingBy: spec.standingBy,
       max: spec.max,
       health: buildHealth(build.record),
+      ready: readinessOfBuild(build, maxServersPerBuild).ready,
+      conditions: conditions.map(({ type }) => type),
       crashes,
       servers: countsOf(build),
+      templates: generationsOf(build),
       players: build.players,
       waiting: waiting(build),
     }

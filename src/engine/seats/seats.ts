@@ -19,7 +19,6 @@ import {
   drainingError,
   fullError,
   noSessionError,
-  noSessionWithRoomError,
   sessionEndingError,
   unheardError,
   unknownSeatsError,
@@ -74,18 +73,22 @@ export class Seats {
   }
 
   /**
-   * Holds seats for all players in the fullest session that has room for them, and returns its server. A repeated call finds the same
-   * session while its players are on their way. Rejects with `no-room` if there is none, `draining`, and otherwise like `reserve`.
+   * The server of the fullest session that has room for all players, or of the one that they have joined before and are on their way to.
+   * Undefined if there is none. Throws `not-found`, `invalid` if no session can have seats, and `draining`.
    */
-  async join(request: JoinRequest): Promise<ServerEntry> {
+  roomFor(request: JoinRequest): ServerEntry | undefined {
     const builds = this.#finder.buildsOf(request)
     const players = [...new Set(request.players)]
     const joined = this.#finder.alreadyJoined(request, players)
-    if (!joined && (this.#deps.isDraining() || builds.every(({ draining }) => draining))) throw drainingError()
-    const [entry = joined] = joined ? [] : this.#finder.withRoom(request, players.length)
-    if (!entry) throw noSessionWithRoomError(players.length)
-    await this.reserve(entry, entry.record.session?.id ?? '', request)
+    if (joined) return joined
+    if (this.#deps.isDraining() || builds.every(({ draining }) => draining)) throw drainingError()
+    const [entry] = this.#finder.withRoom(request, players.length)
     return entry
+  }
+
+  /** How many seats a new session has for certain, whichever of the builds it belongs to. */
+  leastSeats(request: JoinRequest): number {
+    return Math.min(...this.#finder.buildsOf(request).map(({ record }) => record.spec.seatsPerSession ?? 1))
   }
 
   /** The sessions that have room, the fullest first. Throws `not-found` or `invalid` if there can be none. */

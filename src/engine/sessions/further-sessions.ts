@@ -30,12 +30,13 @@ export class FurtherSessions {
     builds: readonly BuildEntry[],
     selector?: ServerSelector,
     change?: Selection['change'],
+    meets = fits,
   ): ServerEntry | undefined {
     let best: Fullest | undefined
     const { annotations, ...others } = change ?? {}
     const shared = change && others
-    const accepts = (data: ServerData) => !selector || fits(data, selector, shared)
-    const takes = selector && annotations && ((data?: ServerData) => fits(data, selector, change))
+    const accepts = (data: ServerData) => !selector || meets(data, selector, shared)
+    const takes = selector && annotations && ((data?: ServerData) => meets(data, selector, change))
     for (const { draining, slots } of builds) {
       const found = draining ? undefined : slots?.fullest(accepts, takes)
       if (!found || (best && !isBetter(found, best))) continue

@@ -12,7 +12,7 @@ export interface ReportedSessionsDependencies {
   /** Called when the game has said for the first time that it has a session. */
   readonly confirmed: (entry: ServerEntry) => void
   /** Called when the game has ended sessions. That is not durable yet. */
-  readonly ended: (entry: ServerEntry) => void
+  readonly ended: (entry: ServerEntry, sessions: readonly Session[]) => void
 }
 
 export class ReportedSessions {
@@ -46,7 +46,8 @@ export class ReportedSessions {
     )
     if (fresh.length === 0 || (isUnknown && (several.running.length > 0 || entry.sessionEnds))) return
     entry.sessionEnds = [...(entry.sessionEnds ?? []), ...fresh]
-    this.#deps.ended(entry)
+    const isFresh = (session: Session) => fresh.some((ended) => endsOne(record, session, ended))
+    this.#deps.ended(entry, sessionsOf(record).filter(isFresh))
   }
 
   #confirm(entry: ServerEntry, reported: readonly EndedSession[]): void {

@@ -7,7 +7,7 @@ import type { HealthReports } from '../../rules/lifecycle/health.js'
 import type { Losses } from '../../rules/lifecycle/losses.js'
 import type { DeclaredPorts } from '../../rules/model/named-ports.js'
 import type { ServerData } from '../../rules/model/server-data.js'
-import type { Build, Maintenance, Ref, Server, Session } from '../../rules/model/resources.js'
+import type { Build, Condition, Maintenance, Ref, Server, Session } from '../../rules/model/resources.js'
 import type { Selection } from '../../rules/planning/selection.js'
 import type { DataGroups } from './data-groups.js'
 import type { Link, LinkedSet } from './linked-set.js'
@@ -95,6 +95,8 @@ export interface ServerEntry {
   uncertain: boolean
   /** The write in progress, if any. */
   saving: Promise<void> | undefined
+  /** The last attempt to remove the server, whose sessions have been reported as ended. */
+  removal: Promise<void> | undefined
   /** True while an action for this server is in progress. */
   busy: boolean
   /** The back-off after failed actions for this server. */
@@ -207,8 +209,8 @@ export interface BuildEntry {
   backoff: Backoff
   /** Recent losses of servers that were standing by. */
   losses: Losses | undefined
-  /** The message of the condition `Disappearing`. */
-  lossMessage: string | undefined
+  /** The condition `Disappearing`, while it holds. */
+  disappearing: Pick<Condition, 'reason' | 'message'> | undefined
   /** Doubles the time allowed for starts while servers keep being late. */
   lateStarts: Backoff
   /** The message of the condition `LateServers`. */

@@ -13,7 +13,7 @@ export class PlayerIndex {
   readonly #servers = new Map<string, Map<ServerEntry, number>>()
   readonly #indexed = new Set<ServerEntry>()
 
-  /** Takes time in proportion to the sessions that were allocated since the last call, and to the sessions of this player. */
+  /** The first to have the player comes first. Takes time in proportion to the sessions that were allocated since the last call, and to the sessions of this player. */
   find(builds: Iterable<BuildEntry>, player: string): readonly ServerEntry[] {
     for (const build of builds) this.#catchUp(build)
     return [...(this.#servers.get(player)?.keys() ?? [])]
@@ -38,7 +38,7 @@ export class PlayerIndex {
   #catchUp({ buckets: { active } }: BuildEntry): void {
     const fresh: ServerEntry[] = []
     for (let entry = active.last; entry && !this.#indexed.has(entry); entry = entry.bucketLink.before) fresh.push(entry)
-    for (const entry of fresh) {
+    for (const entry of fresh.reverse()) {
       this.#indexed.add(entry)
       for (const player of playersOf(entry)) this.#add(entry, player)
     }

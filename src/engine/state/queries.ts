@@ -1,6 +1,6 @@
 /** Read-only queries on inventory entries. */
 import type { Build, BuildSpec } from '../../rules/model/resources.js'
-import { type BuildCounts, buildHealth } from '../../rules/model/status.js'
+import { type BuildCounts, buildHealth, type BuildReadiness, readinessOf } from '../../rules/model/status.js'
 import { isAllocatable } from '../../rules/planning/allocation.js'
 import { clamped } from '../../rules/planning/scaling.js'
 import { serversFor, withSessionsStandingBy } from '../../rules/planning/session-slots.js'
@@ -98,6 +98,13 @@ export function standingByIn({ buckets }: BuildEntry): number {
 /** The spec by which the build is scaled: its numbers as far as they are allowed, with as many servers as its sessions take. */
 export function scaledSpec({ record, slots }: BuildEntry, maxServers: number): BuildSpec {
   return withSessionsStandingBy(clamped(record.spec, maxServers), slots ?? { free: 0, perServer: 1 })
+}
+
+/** Whether the build has the servers that it should have. */
+export function readinessOfBuild(build: BuildEntry, maxServers: number): BuildReadiness {
+  const { standingBy, max } = scaledSpec(build, maxServers)
+  const wanted = Math.max(0, Math.min(standingBy, max - inUse(build)))
+  return readinessOf(build.record, { wanted, standingBy: build.buckets.ready.size + build.buckets.unheard.size })
 }
 
 /** How many servers of the build so many callers need. */

@@ -18,6 +18,7 @@ import type { Logger } from '../../contracts/logger.js'
 import { cutMessage } from '../../rules/model/sizes.js'
 import { shown } from '../../rules/validation/problem.js'
 import { complete, EventLog } from './event-log.js'
+import { isPromise } from '../../rules/model/realms.js'
 
 /** Frequent events that are of no use for diagnosis later: listeners get them, but the log omits them. */
 const notLogged: ReadonlySet<FleetEventType> = new Set(['PlayersChanged'])
@@ -49,7 +50,7 @@ export class Emitter implements FleetEmitter {
     const guarded = (event: Parameters<typeof listener>[0]) => {
       try {
         const result: unknown = listener(event)
-        if (result instanceof Promise) result.catch((error: unknown) => this.#listenerFailed(type, error))
+        if (isPromise(result)) result.catch((error: unknown) => this.#listenerFailed(type, error))
       } catch (error) {
         this.#listenerFailed(type, error)
       }

@@ -30,6 +30,7 @@ const verbs: Readonly<Record<AuditedAction, string>> = {
   reserveServer: 'reserved',
   releaseServer: 'released',
   drainServer: 'drains',
+  writeStdin: 'sent a line to',
   deleteServer: 'deleted',
   endSession: 'ended',
   reserveSeats: 'reserved seats on',

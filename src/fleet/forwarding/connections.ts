@@ -2,22 +2,31 @@
 import type { ClientRequest, IncomingMessage } from 'node:http'
 import { Agent, request as httpsRequest } from 'node:https'
 import { systemClock } from '../../contracts/clock.js'
-import type { ForwardedRequest, Sent } from '../../contracts/elector.js'
+import { type ForwardedRequest, leadsPath, type Sent } from '../../contracts/elector.js'
 import { sharedKeyClient } from '../../platform/shared-key.js'
 import { type Limiter, limiter } from '../../util/limiter.js'
 
-/** A host of the same cluster that does not answer a connection for this long is not there. */
-const defaultConnectMs = 2_000
+/**
+ * A host of the same cluster that does not answer a connection for this long is not there. One that has not answered requests for this long is
+ * asked whether it still leads, and is not there if it does not answer that for as long again.
+ */
+const defaultConnectMs = 1_500
 /** When a leader appears, all calls that are held need a connection at once. More handshakes than this would only slow each other down. */
 const maxHandshakes = 64
 /** How long a call may wait until it is its turn to connect, as a multiple of the above. */
-const turns = 5
+const turns = 2
 /** Shorter than the other side's, so that no request is sent on a connection that is being closed. */
 const idleMs = 30_000
 
 interface Peer {
+  readonly address: string
   readonly agent: Agent
   readonly handshake: Limiter
+  /** Sent, and not answered yet. */
+  readonly unanswered: Set<ClientRequest>
+  /** Elapsed ms at which it last began to answer. */
+  answeredAt: number
+  isChecking: boolean
 }
 
 export class Connections {
@@ -36,7 +45,7 @@ export class Connections {
   send(address: string, request: ForwardedRequest, signal: AbortSignal): Promise<Sent> {
     if (this.#isClosed) return Promise.resolve(unsent(new Error('this host is closing')))
     const peer = this.#peerOf(address)
-    if (hasIdle(peer.agent)) return this.#request(address, peer.agent, request, signal).sent
+    if (hasIdle(peer.agent)) return this.#request(peer, request, signal).sent
     return new Promise((resolve) => {
       let isOver = false
       const giveUp = (error: unknown) => {
@@ -53,7 +62,7 @@ export class Connections {
         signal.removeEventListener('abort', onAbort)
         if (isOver) return
         if (this.#peers.get(address) !== peer) return giveUp(new Error('this host does not lead any more'))
-        const { sent, connected } = this.#request(address, peer.agent, request, signal)
+        const { sent, connected } = this.#request(peer, request, signal)
         resolve(sent)
         await connected
       })
@@ -61,7 +70,8 @@ export class Connections {
   }
 
   /** `connected` resolves once the request has a connection, or has failed. */
-  #request(address: string, agent: Agent, { method, path, headers, body }: ForwardedRequest, signal: AbortSignal) {
+  #request(peer: Peer, { method, path, headers, body }: ForwardedRequest, signal: AbortSignal) {
+    const { address, agent } = peer
     const { host, port } = partsOf(address)
     const length = body && { 'Content-Length': String(body.byteLength) }
     const all = { ...headers, ...length, Host: 'gamekeeper' }
@@ -73,19 +83,65 @@ export class Connections {
       return { sent: Promise.resolve(unsent(error)), connected: Promise.resolve() }
     }
     this.#inFlight.add(request)
+    if (path !== leadsPath) this.#expectAnswer(peer, request)
     let isConnected = () => {}
     const connected = new Promise<void>((resolve) => (isConnected = resolve))
     const isSent = followConnection(request, this.#connectMs, isConnected)
     const sent = new Promise<Sent>((resolve) => {
-      request.on('response', (incoming) => resolve({ response: responseOf(incoming) }))
+      request.on('response', (incoming) => {
+        peer.answeredAt = systemClock.elapsed()
+        peer.unanswered.delete(request)
+        resolve({ response: responseOf(incoming) })
+      })
       request.on('error', (error) => resolve({ failure: isSent() ? 'unknown' : 'unsent', error }))
     })
     request.on('close', () => {
       isConnected()
       this.#inFlight.delete(request)
+      peer.unanswered.delete(request)
     })
     request.end(body)
     return { sent, connected }
+  }
+
+  #expectAnswer(peer: Peer, request: ClientRequest): void {
+    peer.unanswered.add(request)
+    if (peer.isChecking) return
+    peer.isChecking = true
+    systemClock.after(this.#connectMs, () => void this.#check(peer))
+  }
+
+  /**
+   * The leader may take long to answer, for example because a caller waits for a server. Whether it is still there is asked separately, so that
+   * no caller waits for a host that is frozen or cut off.
+   */
+  async #check(peer: Peer): Promise<void> {
+    const asked = [...peer.unanswered]
+    const isQuiet = systemClock.elapsed() - peer.answeredAt >= this.#connectMs
+    if (asked.length > 0 && isQuiet && !this.#isClosed && !(await this.#isThere(peer))) {
+      const seconds = (2 * this.#connectMs) / 1_000
+      for (const request of asked) {
+        if (peer.unanswered.has(request)) request.destroy(new Error(`it has not answered anything for ${seconds} s`))
+      }
+    }
+    peer.isChecking = peer.unanswered.size > 0 && !this.#isClosed
+    if (peer.isChecking) systemClock.after(this.#connectMs, () => void this.#check(peer))
+  }
+
+  async #isThere(peer: Peer): Promise<boolean> {
+    const limit = new AbortController()
+    const cancel = systemClock.after(this.#connectMs, () => limit.abort())
+    try {
+      const question = { method: 'GET', path: leadsPath, headers: {}, body: undefined }
+      const sent = await this.#request(peer, question, limit.signal).sent
+      if ('failure' in sent) return false
+      for await (const _ of sent.response.text);
+      return true
+    } catch {
+      return false
+    } finally {
+      cancel()
+    }
   }
 
   /**
@@ -113,7 +169,9 @@ export class Connections {
     const known = this.#peers.get(address)
     if (known) return known
     const agent = new Agent({ keepAlive: true, timeout: idleMs, maxFreeSockets: 256, ...sharedKeyClient(this.#key) })
-    const peer = { agent, handshake: limiter(maxHandshakes) }
+    const unanswered = new Set<ClientRequest>()
+    const handshake = limiter(maxHandshakes)
+    const peer: Peer = { address, agent, handshake, unanswered, answeredAt: -Infinity, isChecking: false }
     this.#peers.set(address, peer)
     return peer
   }

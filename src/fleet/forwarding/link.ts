@@ -1,4 +1,5 @@
 /** A fleet's link to the host that leads: who that is, and the connections to it. */
+import { systemClock } from '../../contracts/clock.js'
 import { FleetError } from '../../contracts/errors.js'
 import {
   type Elector,
@@ -15,10 +16,14 @@ import type { Observers } from '../../util/observers.js'
 import { Connections } from './connections.js'
 
 const purpose = 'forwarding'
+/** Every host that is asked whether it is ready asks the leader, as probes do every few seconds. */
+const peerMs = 10_000
 
 export interface OpenLink extends LeaderLink {
   /** Call when this host begins or stops to lead. */
   changed(): void
+  /** Whether another host has lately sent a request, and so is there to take over. */
+  hasPeer(): boolean
   close(): void
 }
 
@@ -49,6 +54,7 @@ export function openLink({ forwarding, elector, store, leads, observers }: LinkD
   const followers = new Set<() => void>()
   let leader: string | undefined
   let isClosed = false
+  let heardAt = -Infinity
   const changed = () => {
     for (const follower of [...followers]) follower()
   }
@@ -63,6 +69,8 @@ export function openLink({ forwarding, elector, store, leads, observers }: LinkD
     key,
     changed,
     leads,
+    heard: () => void (heardAt = systemClock.elapsed()),
+    hasPeer: () => systemClock.elapsed() - heardAt < peerMs,
     leader: () => leader,
     follow(follower: () => void) {
       followers.add(follower)

@@ -2,7 +2,7 @@
  * Runs an engine while this host leads, and rejects calls while it does not. Handles changes of leadership one at a time.
  */
 import type { Backend } from '../../contracts/backend.js'
-import { FleetError } from '../../contracts/errors.js'
+import { FleetError, messageOf } from '../../contracts/errors.js'
 import type { FleetEmitter } from '../../contracts/events.js'
 import type { ResolvedOptions } from '../../contracts/options.js'
 import type { Store } from '../../contracts/store.js'
@@ -10,6 +10,7 @@ import { type Engine, startEngine } from '../../engine/engine.js'
 import { LeadershipGuard } from '../../engine/persistence/leadership-guard.js'
 import type { Heartbeat, HeartbeatAnswer, HeartbeatHold } from '../../rules/game/heartbeat.js'
 import { afterFailure, noBackoff } from '../../rules/lifecycle/backoff.js'
+import { EndedSessions } from '../../engine/sessions/ended-sessions.js'
 import { Observers } from '../../util/observers.js'
 import { Emitter } from '../events/emitter.js'
 import { EarlyPlayers } from './early-players.js'
@@ -21,11 +22,14 @@ export interface LeaderTermDependencies {
   readonly store: Store
   /** `host:port` of the agent, or empty if the fleet has none. */
   readonly agentAddress: string
+  /** Whether another host is there to take over. */
+  readonly hasPeer: () => boolean
 }
 
 export class LeaderTerm {
   readonly emitter: FleetEmitter
   readonly observers: Observers
+  readonly endedSessions: EndedSessions
   /** Resolves once the first engine runs or another host leads. Rejects if the first engine cannot start. */
   readonly begun: Promise<void>
   readonly #deps: LeaderTermDependencies
@@ -44,6 +48,8 @@ export class LeaderTerm {
   /** Number of times that this host has lost leadership. */
   #losses = 0
   #isClosed = false
+  /** Why the engine could not be started, until it is or another host leads. */
+  #startProblem: string | undefined
   /** Back-off after consecutive failed starts of the engine. */
   #backoff = noBackoff
   #cancelRetry = () => {}
@@ -55,6 +61,7 @@ export class LeaderTerm {
     this.#deps = deps
     this.emitter = new Emitter(logger, limits.eventLogSize)
     this.observers = new Observers(clock, logger)
+    this.endedSessions = new EndedSessions(clock, this.emitter, limits.eventLogSize)
     this.#elsewhereAnswer = {
       operation: 'Continue',
       nextHeartbeatIntervalMs: limits.heartbeatIntervalMs,
@@ -114,6 +121,11 @@ export class LeaderTerm {
     return this.#isElected ? undefined : this.#obstacle.lasting
   }
 
+  /** Why this host can neither lead nor find out who does at present, or undefined if it can. */
+  get obstacle(): string | undefined {
+    return this.#isElected ? this.#startProblem : this.#obstacle.cause
+  }
+
   /** Why this host cannot allocate now, or undefined if it can. */
   notReadyReason(): string | undefined {
     if (this.#isClosed) return 'the fleet is closed on this host'
@@ -121,13 +133,17 @@ export class LeaderTerm {
     return this.#engine.isDraining() ? 'the fleet is draining' : undefined
   }
 
-  /** Stops the engine, which saves changes that are not yet durable and signals servers that are terminating. */
+  /**
+   * Stops the engine, which saves changes that are not yet durable. Unless another host is there to go on with them, signals the servers that are
+   * terminating.
+   */
   async stop(): Promise<void> {
     this.#isClosed = true
     this.#obstacle.stop()
     this.#cancelRetry()
     const error = new FleetError('closed', 'this host is closing; retry on another host, or here after its restart')
-    this.#changes = this.#changes.then(() => this.#engine?.stop(error, 'closing'))
+    this.endedSessions.rejectAll(error)
+    this.#changes = this.#changes.then(() => this.#engine?.stop(error, this.#deps.hasPeer() ? 'relieved' : 'closing'))
     await this.#changes
     this.#engine = undefined
   }
@@ -145,10 +161,12 @@ export class LeaderTerm {
 
   #lost(leader: string | undefined): void {
     this.#isElected = false
+    this.#startProblem = undefined
     this.#losses++
     this.#leader = leader
     // Close the guard immediately, even if the engine is still starting: this host may not write any more.
     this.#guard?.close(this.#notLeader())
+    this.endedSessions.rejectAll(this.#notLeader())
     this.#changes = this.#changes.then(() => this.#stopEngine())
   }
 
@@ -160,20 +178,22 @@ export class LeaderTerm {
     if (this.#isClosed || this.#engine || !this.#isElected) return
     const { agentAddress, backend, resolved, store } = this.#deps
     const { clock, logger } = resolved
-    const { emitter, observers } = this
+    const { emitter, endedSessions, observers } = this
     const losses = this.#losses
     try {
       const guard = new LeadershipGuard(store, backend, observers)
       this.#guard = guard
-      this.#engine = await startEngine({ guard, options: resolved, emitter, agentAddress, observers })
+      this.#engine = await startEngine({ guard, options: resolved, emitter, endedSessions, agentAddress, observers })
       for (const id of this.#earlyPlayers.take()) this.#engine.playersHaveCome(id)
       this.#resolveBegun()
       emitter.emit({ type: 'LeadershipChanged', at: clock.now(), leads: true, message: 'this host leads the fleet' })
       this.#backoff = noBackoff
+      this.#startProblem = undefined
     } catch (error) {
       // This host was deposed during the start. `#stopEngine` settles `begun`, and if this host leads again, another start is queued.
       if (losses !== this.#losses) return
       logger.error({ err: error }, 'engine start failed')
+      this.#startProblem = messageOf(error)
       this.#rejectBegun(error)
       this.#retryStart()
     }

@@ -5,6 +5,7 @@
  */
 import { isIP } from 'node:net'
 import { FleetError } from '../../contracts/errors.js'
+import { strings } from '../../contracts/option-checks.js'
 import { shown } from '../../rules/validation/problem.js'
 import type { Authorize } from './guard.js'
 
@@ -13,6 +14,9 @@ import type { Authorize } from './guard.js'
  * `names`, and requests without a `Host` header, which browsers never send.
  */
 export function allowedHosts(names: readonly string[] = []): Authorize {
+  if (!strings.is(names)) {
+    throw new FleetError('invalid', `allowedHosts takes an array of host names, but got ${shown(names)}`)
+  }
   const allowed = new Set(['localhost', ...names.map((name) => name.toLowerCase())])
   const isAllowed = (host: string) => allowed.has(host) || host.endsWith('.localhost') || isIP(host) !== 0
   /** Caches the last allowed header, since most callers always use the same name. */

@@ -1,6 +1,7 @@
 /** A ready-made `authorize` hook: bearer tokens with roles, compared in constant time. */
 import { createHash, timingSafeEqual } from 'node:crypto'
 import { FleetError } from '../../contracts/errors.js'
+import { isObject, shown } from '../../rules/validation/problem.js'
 import { type Role, roles as everyRole } from '../api/operations.js'
 import type { ApiRequest } from '../core/exchange.js'
 import type { Authorize } from './guard.js'
@@ -25,6 +26,7 @@ const maxNameLength = 200
  * that a header cannot contain.
  */
 export function bearerTokens(tokens: readonly BearerToken[]): Authorize {
+  checkTokens(tokens)
   if (tokens.length === 0) throw new FleetError('invalid', 'bearerTokens needs at least one token')
   const accepted = tokens.map(({ token, roles, name: given }, index) => {
     const name = given ?? `tokens[${index}]`
@@ -88,4 +90,9 @@ export function tokenIn(request: ApiRequest): string | undefined {
 /** Tokens are hashed because constant-time comparison needs inputs of equal length. */
 export function digestOf(token: string): Buffer {
   return createHash('sha256').update(token).digest()
+}
+
+function checkTokens(tokens: unknown): void {
+  if (Array.isArray(tokens) && tokens.every(isObject)) return
+  throw new FleetError('invalid', `bearerTokens takes an array, such as [{ token, roles }], but got ${shown(tokens)}`)
 }

@@ -23,6 +23,16 @@ export class ConcurrencyLimit {
     this.#running--
   }
 
+  /** Counts while `work` runs. Rejects with `overloaded` if the limit is reached. */
+  async whileCounted<T>(work: () => Promise<T>): Promise<T> {
+    this.enter()
+    try {
+      return await work()
+    } finally {
+      this.leave()
+    }
+  }
+
   /**
    * Does not count the request while `work` runs. Used while a caller waits for a server: the fleet limits the number of
    * waiting callers.

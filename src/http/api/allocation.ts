@@ -1,10 +1,12 @@
 /** The allocation API: one operation, which allocates a server to a session. */
 import { type ErrorCode, FleetError } from '../../contracts/errors.js'
+import { accepted } from '../../contracts/invalid-input.js'
 import type { AllocateManyOptions, AllocateOptions } from '../../contracts/fleet.js'
 import { defaultLimits } from '../../contracts/options.js'
 import {
   aNumber,
   aString,
+  checkFleet,
   checkOptions,
   type OptionType,
   type OptionTypes,
@@ -14,8 +16,7 @@ import { type FleetInternals, internalsOf } from '../../fleet/internals.js'
 import { isGuid } from '../../rules/model/session-ids.js'
 import { guidAllocationRequest } from '../../rules/schemas/allocation.js'
 import { isObject, shown } from '../../rules/validation/problem.js'
-import { compile } from '../../rules/validation/validator.js'
-import { eitherSignal } from '../../util/signals.js'
+import { checkFieldNames, compile } from '../../rules/validation/validator.js'
 import { callerOf } from '../access/caller.js'
 import { ConcurrencyLimit } from '../access/concurrency-limit.js'
 import { corsOf, type CorsOptions } from '../access/cors.js'
@@ -26,11 +27,12 @@ import { operation, type RouteGroup } from '../core/handler-table.js'
 import { type HttpResponse, json } from '../core/http-response.js'
 import { readJson } from '../core/read-json.js'
 import { defaultMaxBodyBytes } from '../core/request-body.js'
-import { createRoutes, type Routes } from '../core/routes.js'
+import { createRoutes, type PrefixOption, prefixType, type Routes } from '../core/routes.js'
 import { forwarding } from '../forwarding/forward.js'
 import type { DescriptionOptions } from '../openapi/operation-docs.js'
 import { type AnsweredAllocation, type Compat, dialectOf } from './compat.js'
-import { readFlag } from './parameters.js'
+import { readFlag, refuseMisspelled, refuseOptionsIn } from './parameters.js'
+import { readWaitMs, waiting, waitOption, waitParameter } from './waiting.js'
 
 /** `guid`: GUIDs only, as in the service description. `any`: 1 to 128 visible characters. */
 export type SessionIDs = 'guid' | 'any'
@@ -40,7 +42,7 @@ export const sessionIDsType: OptionType = {
   is: (value) => value === 'guid' || value === 'any',
 }
 
-export interface AllocationRoutesOptions extends GuardOptions, CorsOptions {
+export interface AllocationRoutesOptions extends GuardOptions, CorsOptions, PrefixOption {
   /** Uses another project's JSON format, for clients written for that project. Default: gamekeeper's own format. */
   readonly compat?: Compat
   /** Which sessionIDs are accepted. Default: `any`, or `guid` with `compat`. */
@@ -54,6 +56,7 @@ export const allocationOptionTypes: OptionTypes<AllocationRoutesOptions> = {
   allowedOrigins: strings,
   compat: aString,
   maxBodyBytes: aNumber,
+  prefix: prefixType,
   sessionIDs: sessionIDsType,
 }
 
@@ -64,12 +67,21 @@ export interface AllocatingFleet {
   allocateMany?(requests: unknown, options?: AllocateManyOptions): Promise<readonly AnsweredResult[]>
 }
 
+/** Those that it cannot do without. */
+export const allocatingMembers = ['allocate'] as const
+
 /** `POST /api/v1/allocate` and `POST /api/v1/allocate-many`. */
 export function allocationRoutes(fleet: AllocatingFleet, options: AllocationRoutesOptions = {}): Routes {
+  checkFleet('allocationRoutes', fleet, allocatingMembers)
   checkOptions('allocationRoutes', options, allocationOptionTypes)
   const closing = new AbortController()
   const groups = [allocationGroup(fleet, options, closing.signal)]
-  return createRoutes(groups, { closing, cors: corsOf(options), ...descriptionOf(fleet, options) })
+  return createRoutes(groups, {
+    closing,
+    cors: corsOf(options),
+    prefix: options.prefix,
+    ...descriptionOf(fleet, options),
+  })
 }
 
 /** What the OpenAPI document says about allocations. */
@@ -88,25 +100,23 @@ export function allocationGroup(
   const dialect = dialectOf(options.compat)
   const needsGuid = sessionIDsOf(options) === 'guid'
   const answer = (allocation: AnsweredAllocation) => json(200, dialect.allocation(allocation))
-  const { inRequest, link, maxWaiting = defaultLimits.maxWaiting } = internalsOf(fleet) ?? {}
+  const { inRequest, link, observers, maxWaiting = defaultLimits.maxWaiting } = internalsOf(fleet) ?? {}
   const held = new ConcurrencyLimit(maxWaiting)
-  const uncounted = async <T>(work: () => Promise<T>) => {
-    held.enter()
-    try {
-      return await allocationGuard.inFlight.whileUncounted(work)
-    } finally {
-      held.leave()
-    }
-  }
+  const uncounted = <T>(work: () => Promise<T>) =>
+    held.whileCounted(() => allocationGuard.inFlight.whileUncounted(work))
 
+  const isStrict = options.compat === undefined
   const read = async (exchange: Exchange) => {
+    if (isStrict) refuseMisspelled(exchange, parameters)
     const waitMs = readWaitMs(exchange.query('wait'), maxWaitMs)
     const confirm = readFlag(exchange, 'confirm')
-    const request = await readJson(exchange, maxBodyBytes)
+    const request = dialect.request(await readJson(exchange, maxBodyBytes))
+    refuseOptionsIn(request, parameterOf)
     if (needsGuid) requireGuid(request)
     return { waitMs, confirm, request }
   }
   const readMany = async (exchange: Exchange) => {
+    refuseMisspelled(exchange, waitParameter)
     const waitMs = readWaitMs(exchange.query('wait'), maxWaitMs)
     const batch = readBatchBody(await readJson(exchange, maxBodyBytes))
     if (needsGuid && Array.isArray(batch.requests)) batch.requests.forEach(requireGuid)
@@ -142,6 +152,7 @@ export function allocationGroup(
     errorResponse: (error) => errorResponse(error, allocationStatuses, options.compat !== undefined),
     guard: allocationGuard,
     forward: link && forwarding({ link, closing, maxBodyBytes, check, uncounted }),
+    observers,
   }
 }
 
@@ -153,7 +164,7 @@ function traced(inRequest: NonNullable<FleetInternals['inRequest']>, handler: Ha
     )
 }
 
-function maxWaitMsOf(fleet: AllocatingFleet): number {
+export function maxWaitMsOf(fleet: object): number {
   return internalsOf(fleet)?.maxWaitMs ?? defaultLimits.maxWaitMs
 }
 
@@ -173,42 +184,15 @@ const checkGuidRequest = compile(guidAllocationRequest)
 function requireGuid(request: unknown): void {
   if (isObject(request) && typeof request['sessionID'] === 'string' && isGuid(request['sessionID'])) return
   const checked = checkGuidRequest(request)
-  if (!checked.ok) throw new FleetError('invalid', `${checked.problem.field} ${checked.problem.message}`)
+  if (checked.ok) return
+  const { field, message } = checked.problem
+  const hint =
+    field === 'sessionID' ? "; with SESSION_IDS=any (sessionIDs: 'any'), any text of 1 to 128 characters is one" : ''
+  throw new FleetError('invalid', `${field} ${message}${hint}`)
 }
 
-/** Parses `?wait=`, a number of seconds that may have a fraction. */
-function readWaitMs(text: string | undefined, maxWaitMs: number): number | undefined {
-  if (text === undefined) return undefined
-  const waitMs = /^\d+(\.\d+)?$/.test(text) ? Math.round(Number(text) * 1_000) : NaN
-  if (waitMs <= maxWaitMs) return waitMs
-  const message = `wait must be a number of seconds from 0 to ${maxWaitMs / 1_000}, but is ${shown(text)}`
-  throw new FleetError('invalid', message)
-}
-
-interface Cancellation {
-  /** Aborts when the caller disconnects. */
-  readonly gone: AbortSignal
-  /** Aborts when this host closes. */
-  readonly closing: AbortSignal
-}
-
-async function waiting<T>(work: (signal: AbortSignal) => Promise<T>, { gone, closing }: Cancellation): Promise<T> {
-  if (closing.aborted) throw closingError()
-  const either = eitherSignal(gone, closing)
-  try {
-    return await work(either.signal)
-  } catch (error) {
-    if (!closing.aborted || gone.aborted || !FleetError.is(error, 'aborted')) throw error
-    throw closingError()
-  } finally {
-    either.release()
-  }
-}
-
-/** Without a cause, so that a caller reads one sentence. */
-function closingError(): FleetError {
-  return new FleetError('closed', 'this host is closing; retry on another host, or here after its restart')
-}
+const parameters = [...waitParameter, 'confirm'] as const
+const parameterOf = { ...waitOption, confirm: 'confirm' } as const
 
 const manyPath = '/api/v1/allocate-many'
 
@@ -227,6 +211,8 @@ function readBatchBody(body: unknown): BatchBody {
   if (!isObject(body)) {
     throw new FleetError('invalid', `body must be an object with requests, but is ${shown(body)}`)
   }
+  refuseOptionsIn(body, waitOption)
+  accepted(checkFieldNames(body, ['requests', 'atomic']))
   const { requests, atomic } = body
   if (atomic === undefined) return { requests }
   if (typeof atomic === 'boolean') return { requests, atomic }

@@ -10,6 +10,7 @@ import type {
   GameServerBuildDetail,
   GameServerDetail,
 } from '../../rules/model/wire.js'
+import { allocationRequest } from '../../rules/schemas/allocation.js'
 import { isObject } from '../../rules/validation/problem.js'
 import { specFields } from '../../rules/validation/requests.js'
 
@@ -30,6 +31,8 @@ export interface Dialect {
   servers(servers: readonly GameServer[]): unknown
   detail(detail: GameServerDetail): unknown
   buildDetail(detail: GameServerBuildDetail): unknown
+  /** Converts the body of an allocation request. */
+  request(body: unknown): unknown
   /** Converts the response to an allocation. */
   allocation(allocation: AnsweredAllocation): AllocationBody
   /** Returned as the servers or details of a build that does not exist. If undefined, the response is 404. */
@@ -53,21 +56,48 @@ const native: Dialect = {
   servers: (servers) => servers,
   detail: (detail) => [detail],
   buildDetail: (detail) => detail,
+  request: (body) => body,
   allocation: withDetails,
   ofMissingBuild: undefined,
 }
 
+const allocationFields = Object.keys(allocationRequest.properties)
+
 const thundernetes: Dialect = {
   created: 201,
-  input: (body) => (isObject(body) && isObject(body['spec']) ? { ...body, spec: specFrom(body['spec']) } : body),
-  change: (body) => (isObject(body) ? { standingBy: body['standingBy'], max: body['max'] } : body),
+  input(body) {
+    const build = inKnownCase(body, ['metadata', 'spec'])
+    if (!isObject(build) || !isObject(build['spec'])) return build
+    const metadata = inKnownCase(build['metadata'], ['name', 'namespace'])
+    return { ...build, metadata, spec: specFrom(build['spec']) }
+  },
+  change(body) {
+    const change = inKnownCase(body, ['standingBy', 'max'])
+    return isObject(change) ? { standingBy: change['standingBy'], max: change['max'] } : change
+  },
   build: buildFor,
   builds: (builds) => listOf(builds.map(buildFor)),
   servers: listOf,
   detail: (detail) => detail,
   buildDetail: ({ items }) => listOf(items),
+  request: (body) => knownIn(inKnownCase(body, allocationFields), allocationFields),
   allocation: ({ IPV4Address, Ports, SessionID }) => ({ IPV4Address, Ports, SessionID }),
   ofMissingBuild: listOf([]),
+}
+
+/** Go's decoder takes the names of fields in any case. If a field is given twice, the one that is written as known wins. */
+function inKnownCase(body: unknown, known: readonly string[]): unknown {
+  if (!isObject(body)) return body
+  const names = new Map(known.map((name) => [name.toLowerCase(), name]))
+  const fields = Object.entries(body)
+  const renamed = fields.map(([name, value]) => [names.get(name.toLowerCase()) ?? name, value] as const)
+  return Object.fromEntries([...renamed, ...fields.filter(([name]) => known.includes(name))])
+}
+
+/** Drops unknown fields, as Go's decoder does. */
+function knownIn(body: unknown, known: readonly string[]): unknown {
+  if (!isObject(body)) return body
+  return Object.fromEntries(Object.entries(body).filter(([name]) => known.includes(name)))
 }
 
 /** A fleet that is not of this package may return only the three fields, which are then the answer as they are. */
@@ -88,7 +118,8 @@ const defaultCrashesToMarkUnhealthy = 5
 
 /** Drops fields that exist only in that project, such as `titleID`, just as Kubernetes prunes unknown fields. */
 function specFrom(spec: Readonly<Record<string, unknown>>): unknown {
-  const fields = Object.fromEntries(Object.entries(spec).filter(([field]) => specFields.has(field)))
+  const given = Object.entries(inKnownCase(spec, [...specFields]) ?? {})
+  const fields: Record<string, unknown> = Object.fromEntries(given.filter(([field]) => specFields.has(field)))
   const { standingBy = 0, max = 0, crashesToMarkUnhealthy, buildMetadata } = fields
   return {
     ...fields,

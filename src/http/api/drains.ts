@@ -1,5 +1,5 @@
 /** The operations that drain a server, a build or the fleet, and that end the drain of a build. */
-import { FleetError } from '../../contracts/errors.js'
+import { accepted } from '../../contracts/invalid-input.js'
 import type { Builds, Fleet, Servers } from '../../contracts/fleet.js'
 import type { DrainOptions, DrainResult } from '../../contracts/options.js'
 import { drainRequest } from '../../rules/schemas/drain.js'
@@ -36,11 +36,8 @@ export function drainPaths(
   { maxBodyBytes, dialect, closing }: DrainPathsOptions,
 ): RouteGroup['paths'] {
   const draining = (call: Drain) => async (exchange: Exchange) => {
-    const request = checkRequest(await readOptionalJson(exchange, maxBodyBytes))
-    if (!request.ok) throw new FleetError('invalid', `${request.problem.field} ${request.problem.message}`)
-    return answerTo(exchange, closing, (signal) =>
-      call(exchange, { ...request.value, signal, caller: callerOf(exchange) }),
-    )
+    const request = accepted(checkRequest(await readOptionalJson(exchange, maxBodyBytes)))
+    return answerTo(exchange, closing, (signal) => call(exchange, { ...request, signal, caller: callerOf(exchange) }))
   }
   return {
     '/api/v1/gameserverbuilds/:namespace/:name/drain': {

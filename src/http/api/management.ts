@@ -1,13 +1,25 @@
 /** The management API: builds, game servers, their details, and events. */
 import type { AuditedCallOptions } from '../../contracts/audit.js'
 import { FleetError } from '../../contracts/errors.js'
+import { accepted } from '../../contracts/invalid-input.js'
 import type { Builds, Details, Fleet, ServerFilter, Servers } from '../../contracts/fleet.js'
-import { aNumber, anObject, aString, checkOptions, type OptionTypes, strings } from '../../contracts/option-checks.js'
+import {
+  aNumber,
+  anObject,
+  aString,
+  checkFleet,
+  checkOptions,
+  type OptionTypes,
+  strings,
+} from '../../contracts/option-checks.js'
+import { defaultLimits } from '../../contracts/options.js'
 import type { Sessions } from '../../contracts/sessions.js'
 import { internalsOf } from '../../fleet/internals.js'
 import type { Ref } from '../../rules/model/resources.js'
+import { readStdin } from '../../rules/validation/stdin.js'
 import { callerOf } from '../access/caller.js'
 import { corsOf, type CorsOptions } from '../access/cors.js'
+import { ConcurrencyLimit } from '../access/concurrency-limit.js'
 import { guard, type GuardOptions, guardOptionTypes } from '../access/guard.js'
 import { errorResponse, managementStatuses } from '../core/error-responses.js'
 import type { Exchange } from '../core/exchange.js'
@@ -16,8 +28,9 @@ import { type HttpResponse, json } from '../core/http-response.js'
 import { jsonInSlices } from '../core/json-slices.js'
 import { readJson } from '../core/read-json.js'
 import { defaultMaxBodyBytes } from '../core/request-body.js'
-import { createRoutes, type Routes } from '../core/routes.js'
+import { createRoutes, type PrefixOption, prefixType, type Routes } from '../core/routes.js'
 import { forwarding } from '../forwarding/forward.js'
+import { maxWaitMsOf } from './allocation.js'
 import { applyBuild, type ChangeableBuilds, updateBuild } from './build-changes.js'
 import { type Compat, type Dialect, dialectOf } from './compat.js'
 import { drainPaths } from './drains.js'
@@ -27,9 +40,10 @@ import { listResponse } from './lists.js'
 import { refOf } from './parameters.js'
 import { logStream } from './server-logs.js'
 import { maintenancePaths, reservationPaths } from './server-marks.js'
-import { sessionPaths } from './sessions.js'
+import { sessionPaths, type Wait } from './sessions.js'
+import { waiting } from './waiting.js'
 
-export interface ManagementOptions extends GuardOptions, CorsOptions {
+export interface ManagementOptions extends GuardOptions, CorsOptions, PrefixOption {
   /** Uses another project's JSON format, for clients written for that project. Default: gamekeeper's own format. */
   readonly compat?: Compat
   readonly events?: EventStreamOptions
@@ -43,6 +57,7 @@ export const managementOptionTypes: OptionTypes<ManagementOptions> = {
   compat: aString,
   events: anObject,
   maxBodyBytes: aNumber,
+  prefix: prefixType,
 }
 
 /** The part of a fleet that the management API uses. Bodies are passed on unchecked: the fleet validates them. */
@@ -71,15 +86,19 @@ interface UpdatableServers {
 
 /** `/api/v1/gameserverbuilds`, `/api/v1/gameservers`, `/api/v1/gameserverdetails` and `/api/v1/events`. */
 export function managementRoutes(fleet: ManagedFleet, options: ManagementOptions = {}): Routes {
+  checkFleet('managementRoutes', fleet, managedMembers)
   checkOptions('managementRoutes', options, managementOptionTypes)
   const closing = new AbortController()
   const group = managementGroup(fleet, options, closing.signal)
-  return createRoutes([group], { closing, cors: corsOf(options), compat: options.compat })
+  return createRoutes([group], { closing, cors: corsOf(options), prefix: options.prefix, compat: options.compat })
 }
+
+/** Those that it cannot do without. */
+export const managedMembers = ['builds', 'servers', 'details'] as const
 
 export function managementGroup(fleet: ManagedFleet, options: ManagementOptions, closing: AbortSignal): RouteGroup {
   const { builds, servers, details, events } = fleet
-  const link = internalsOf(fleet)?.link
+  const { link, observers, maxWaiting = defaultLimits.maxWaiting } = internalsOf(fleet) ?? {}
   const maxBytes = options.maxBodyBytes ?? defaultMaxBodyBytes
   const dialect = dialectOf(options.compat)
   const build = '/api/v1/gameserverbuilds/:namespace/:name'
@@ -89,6 +108,13 @@ export function managementGroup(fleet: ManagedFleet, options: ManagementOptions,
       list: () => servers.list(filter),
       page: (page) => servers.page({ ...page, ...filter }),
     })
+
+  const managementGuard = guard(options)
+  const maxWaitMs = maxWaitMsOf(fleet)
+  const held = new ConcurrencyLimit(maxWaiting)
+  const uncounted = <T>(work: () => Promise<T>) =>
+    held.whileCounted(() => managementGuard.inFlight.whileUncounted(work))
+  const wait: Wait = (exchange, work) => uncounted(() => waiting(work, { gone: exchange.signal(), closing }))
 
   return {
     paths: {
@@ -139,9 +165,16 @@ export function managementGroup(fleet: ManagedFleet, options: ManagementOptions,
         }),
       },
       '/api/v1/gameservers/:namespace/:name/logs': { GET: operation('readLogs', logStream(servers, closing)) },
+      '/api/v1/gameservers/:namespace/:name/stdin': {
+        POST: operation('writeStdin', async (exchange) => {
+          const { line } = accepted(readStdin(await bodyOf(exchange)))
+          await servers.writeStdin(refOf(exchange), line, auditOf(exchange))
+          return json(200, { message: 'Line sent' })
+        }),
+      },
       ...maintenancePaths(servers, maxBytes),
       ...reservationPaths(servers, maxBytes),
-      ...(fleet.sessions && sessionPaths(fleet.sessions, maxBytes)),
+      ...(fleet.sessions && sessionPaths(fleet.sessions, { maxBodyBytes: maxBytes, maxWaitMs, wait })),
       ...fleetStatePaths(fleet),
       '/api/v1/gameserverdetails/:namespace/:name': {
         GET: operation('getServerDetail', async (exchange) =>
@@ -153,8 +186,9 @@ export function managementGroup(fleet: ManagedFleet, options: ManagementOptions,
       }),
     },
     errorResponse: (error) => errorResponse(error, managementStatuses, options.compat !== undefined),
-    guard: guard(options),
-    forward: link && forwarding({ link, closing, maxBodyBytes: maxBytes }),
+    guard: managementGuard,
+    forward: link && forwarding({ link, closing, maxBodyBytes: maxBytes, uncounted }),
+    observers,
   }
 }
 

@@ -1,13 +1,13 @@
 /** Liveness, readiness and metrics of this host. */
 import type { Fleet, FleetHealth } from '../../contracts/fleet.js'
-import { checkOptions, withMethods } from '../../contracts/option-checks.js'
+import { checkFleet, checkOptions, withMethods } from '../../contracts/option-checks.js'
 import { internalsOf } from '../../fleet/internals.js'
 import { errorCodeHeader } from '../../rules/model/wire.js'
 import { guard, type GuardOptions, guardOptionTypes } from '../access/guard.js'
 import { errorResponse, managementStatuses } from '../core/error-responses.js'
 import { operation, type RouteGroup } from '../core/handler-table.js'
 import { type HttpResponse, json, retryAfter } from '../core/http-response.js'
-import { createRoutes, type Routes } from '../core/routes.js'
+import { createRoutes, type PrefixOption, prefixType, type Routes } from '../core/routes.js'
 
 /** `fleetMetrics(fleet)` from `gamekeeper/metrics`, or any other source of Prometheus metrics. */
 export interface MetricsSource {
@@ -15,7 +15,7 @@ export interface MetricsSource {
   text(): Promise<string>
 }
 
-export interface ObservationOptions extends GuardOptions {
+export interface ObservationOptions extends GuardOptions, PrefixOption {
   /** Served at `/metrics`. Default: `/metrics` returns 404. */
   readonly metrics?: MetricsSource
 }
@@ -29,8 +29,13 @@ export type ObservedFleet = Pick<Fleet, 'health'>
  * needs authorization. `/metrics` is authorized as the operation `readMetrics`.
  */
 export function observationRoutes(fleet: ObservedFleet, options: ObservationOptions = {}): Routes {
-  checkOptions('observationRoutes', options, { ...guardOptionTypes, metrics: metricsType })
-  return createRoutes([observationGroup(fleet, options)], { closing: new AbortController(), cors: undefined })
+  checkFleet('observationRoutes', fleet, ['health'])
+  checkOptions('observationRoutes', options, { ...guardOptionTypes, metrics: metricsType, prefix: prefixType })
+  return createRoutes([observationGroup(fleet, options)], {
+    closing: new AbortController(),
+    cors: undefined,
+    prefix: options.prefix,
+  })
 }
 
 export function observationGroup(fleet: ObservedFleet, options: ObservationOptions): RouteGroup {

@@ -23,6 +23,7 @@ export const operations = {
   updateServer: 'manage',
   explainServer: 'read',
   readLogs: 'read',
+  writeStdin: 'read',
   drainServer: 'manage',
   deleteServer: 'manage',
   reserveServer: 'manage',

@@ -1,5 +1,5 @@
 /** The operations that mark servers for a time: reservations, and maintenance of a server or a node. */
-import { FleetError } from '../../contracts/errors.js'
+import { accepted } from '../../contracts/invalid-input.js'
 import type { MaintenanceTarget, Servers } from '../../contracts/fleet.js'
 import { maintenanceRequest } from '../../rules/schemas/maintenance.js'
 import { readReservation } from '../../rules/validation/reservation.js'
@@ -17,11 +17,10 @@ const checkRequest: Validator<{ readonly at: string }> = compile(maintenanceRequ
 
 export function maintenancePaths(servers: MaintainedServers, maxBodyBytes: number): RouteGroup['paths'] {
   const announce = (targetOf: (exchange: Exchange) => MaintenanceTarget) => async (exchange: Exchange) => {
-    const request = checkRequest(await readJson(exchange, maxBodyBytes))
-    if (!request.ok) throw new FleetError('invalid', `${request.problem.field} ${request.problem.message}`)
+    const { at } = accepted(checkRequest(await readJson(exchange, maxBodyBytes)))
     return json(
       200,
-      await servers.announceMaintenance(targetOf(exchange), new Date(request.value.at), { caller: callerOf(exchange) }),
+      await servers.announceMaintenance(targetOf(exchange), new Date(at), { caller: callerOf(exchange) }),
     )
   }
   const withdraw = (targetOf: (exchange: Exchange) => MaintenanceTarget) => async (exchange: Exchange) =>
@@ -46,9 +45,8 @@ export function reservationPaths(
   return {
     '/api/v1/gameservers/:namespace/:name/reservation': {
       POST: operation('reserveServer', async (exchange) => {
-        const request = readReservation(await readJson(exchange, maxBodyBytes))
-        if (!request.ok) throw new FleetError('invalid', `${request.problem.field} ${request.problem.message}`)
-        const options = { forMs: request.value.forMs, caller: callerOf(exchange) }
+        const { forMs } = accepted(readReservation(await readJson(exchange, maxBodyBytes)))
+        const options = { forMs, caller: callerOf(exchange) }
         return json(200, await servers.reserve(refOf(exchange), options))
       }),
       DELETE: operation('releaseServer', async (exchange) =>

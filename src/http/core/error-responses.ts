@@ -2,6 +2,7 @@
 import { type ErrorCode, FleetError } from '../../contracts/errors.js'
 import { cutMessage } from '../../rules/model/sizes.js'
 import { failure, HttpError, type HttpResponse, retryAfter } from './http-response.js'
+import { isError } from '../../rules/model/realms.js'
 
 type Statuses = Readonly<Record<ErrorCode, number>>
 
@@ -10,11 +11,12 @@ export const managementStatuses: Statuses = Object.freeze({
   exists: 400,
   'not-found': 404,
   conflict: 500,
-  'none-standing-by': 500,
-  'max-reached': 500,
+  'none-standing-by': 429,
+  'max-reached': 429,
   'not-confirmed': 500,
   'out-of-range': 409,
   'no-room': 409,
+  'no-stdin': 409,
   'in-use': 409,
   unavailable: 500,
   'not-leader': 503,
@@ -37,11 +39,10 @@ export const managementStatuses: Statuses = Object.freeze({
 export const allocationStatuses: Statuses = Object.freeze({
   ...managementStatuses,
   conflict: 503,
-  'none-standing-by': 429,
-  'max-reached': 429,
   'not-confirmed': 503,
   'out-of-range': 500,
   'no-room': 500,
+  'no-stdin': 500,
   'in-use': 500,
   unavailable: 503,
   closed: 503,
@@ -55,13 +56,19 @@ export const allocationStatuses: Statuses = Object.freeze({
  * `isStrict`: the body has only the field `error`, for clients that accept nothing else.
  */
 export function errorResponse(error: unknown, statuses: Statuses, isStrict = false): HttpResponse {
-  if (error instanceof HttpError) return error.response
+  if (error instanceof HttpError) return isStrict ? strict(error.response, error.message) : error.response
   const code = FleetError.is(error) ? error.code : 'internal'
   // An error from another version of this package may have a code that is unknown here.
   const status = statuses[code] ?? 500
-  const details = FleetError.is(error) && !isStrict ? error.details : undefined
-  const response = failure(status, code, describe(error), headersOf(status), details)
+  const details = FleetError.is(error) ? error.details : undefined
+  const message = describe(error)
+  const full = failure(status, code, message, headersOf(status), details)
+  const response = isStrict ? strict(full, message) : full
   return code === 'closed' || code === 'not-leader' ? { ...response, closesConnection: true } : response
+}
+
+function strict(response: HttpResponse, error: string): HttpResponse {
+  return { ...response, body: JSON.stringify({ error }) }
 }
 
 function headersOf(status: number): Readonly<Record<string, string>> | undefined {
@@ -82,12 +89,12 @@ function describe(error: unknown): string {
 }
 
 function messageOf(error: unknown): string {
-  if (!(error instanceof Error)) return String(error)
+  if (!isError(error)) return String(error)
   // If a connection is refused, Node throws an AggregateError with a code but no message.
   const code = 'code' in error ? String(error.code) : ''
   return error.message || code || error.name
 }
 
 function causeOf(error: unknown): unknown {
-  return error instanceof Error ? error.cause : undefined
+  return isError(error) ? error.cause : undefined
 }

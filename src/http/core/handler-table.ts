@@ -2,13 +2,14 @@
  * Builds a table with one handler per path. A handler never rejects, and responds with 405 to methods that the path does not
  * support. Adds `/openapi.json`, which describes all paths.
  */
+import type { ObserverReports } from '../../contracts/observer.js'
 import { type Cors, crossOrigin } from '../access/cors.js'
 import type { Guard } from '../access/guard.js'
 import { type Operation, type OperationName, operations, type ProbeName } from '../api/operations.js'
 import { openApiDocument } from '../openapi/document.js'
 import type { DescriptionOptions } from '../openapi/operation-docs.js'
 import type { Handler } from './exchange.js'
-import { failure, type HttpResponse, json } from './http-response.js'
+import { HttpError, json, outcomeOf, type HttpResponse } from './http-response.js'
 
 export type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
 
@@ -37,6 +38,8 @@ export interface RouteGroup {
   readonly guard: Guard
   /** Wraps the handlers of operations that only the leader can carry out. Absent if this host carries out all of them itself. */
   readonly forward?: ((operation: Operation, handle: Handler) => Handler) | undefined
+  /** Get the outcome of each operation. */
+  readonly observers?: ObserverReports | undefined
 }
 
 export interface HandlerTableOptions extends DescriptionOptions {
@@ -49,7 +52,7 @@ export function handlerTable(
 ): ReadonlyMap<string, Handler> {
   const table = new Map<string, Handler>()
   const add = (path: string, endpoints: Endpoints, group: RouteGroup) => {
-    const handle = withErrorResponses(byMethod(endpoints, group), group)
+    const handle = withErrorResponses(byMethod(endpoints, group), endpoints, group)
     table.set(path, cors === undefined ? handle : crossOrigin(cors, Object.keys(endpoints), handle))
   }
   for (const group of groups) for (const [path, endpoints] of Object.entries(group.paths)) add(path, endpoints, group)
@@ -60,9 +63,14 @@ export function handlerTable(
 
 /**
  * Counts the request towards the concurrency limit, and converts every error to a response. Every request comes here, so it
- * creates no function for each.
+ * creates no function for each, unless it is measured.
  */
-function withErrorResponses(handle: Handler, { guard: { inFlight }, errorResponse }: RouteGroup): Handler {
+function withErrorResponses(handle: Handler, endpoints: Endpoints, group: RouteGroup): Handler {
+  const {
+    guard: { inFlight },
+    errorResponse,
+    observers,
+  } = group
   const succeeded = (response: HttpResponse) => {
     inFlight.leave()
     return response
@@ -71,7 +79,7 @@ function withErrorResponses(handle: Handler, { guard: { inFlight }, errorRespons
     inFlight.leave()
     return errorResponse(error)
   }
-  return (exchange) => {
+  const respond: Handler = (exchange) => {
     try {
       inFlight.enter()
     } catch (error) {
@@ -83,9 +91,19 @@ function withErrorResponses(handle: Handler, { guard: { inFlight }, errorRespons
       return Promise.resolve(failed(error))
     }
   }
+  if (observers === undefined) return respond
+  const operations = new Map(Object.entries(endpoints).map(([method, { operation }]) => [method, operation?.name]))
+  return (exchange) => {
+    const operation = operations.get(exchange.method === 'HEAD' ? 'GET' : exchange.method)
+    if (observers.isEmpty || operation === undefined) return respond(exchange)
+    return respond(exchange).then((response) => {
+      observers.report((observer) => observer.answered?.(operation, outcomeOf(response)))
+      return response
+    })
+  }
 }
 
-function byMethod(endpoints: Endpoints, { guard, forward }: RouteGroup): Handler {
+function byMethod(endpoints: Endpoints, { guard, forward, errorResponse }: RouteGroup): Handler {
   const allowed = Object.keys(endpoints).flatMap((method) => (method === 'GET' ? ['GET', 'HEAD'] : [method]))
   const allow = { Allow: [...allowed, 'OPTIONS'].join(', ') }
   const handlers = new Map<string, Handler>()
@@ -103,7 +121,7 @@ function byMethod(endpoints: Endpoints, { guard, forward }: RouteGroup): Handler
     const handle = handlers.get(method)
     if (handle !== undefined) return handle(exchange)
     const message = `${method} is not allowed here, only ${allow.Allow}`
-    return Promise.resolve(failure(405, 'unsupported', message, allow))
+    return Promise.resolve(errorResponse(new HttpError(405, 'unsupported', message, allow)))
   }
 }
 

@@ -1,5 +1,5 @@
 /** The responses of handlers, independent of how they are sent, and the common format of error responses. */
-import type { ErrorCode, ErrorDetails } from '../../contracts/errors.js'
+import { type ErrorCode, errorCodes, type ErrorDetails } from '../../contracts/errors.js'
 import { errorCodeHeader } from '../../rules/model/wire.js'
 
 export interface HttpResponse {
@@ -21,7 +21,7 @@ export function json(status: number, value: unknown): HttpResponse {
   return { status, body: JSON.stringify(value) }
 }
 
-/** Every error response has this body. A header has its code. */
+/** Every error response has this body. A header has its code, too. */
 export function failure(
   status: number,
   code: ErrorCode,
@@ -29,7 +29,14 @@ export function failure(
   headers?: Readonly<Record<string, string>>,
   details?: ErrorDetails,
 ): HttpResponse {
-  return { status, body: JSON.stringify({ error: message, details }), headers: { [errorCodeHeader]: code, ...headers } }
+  const body = JSON.stringify({ error: message, code, details })
+  return { status, body, headers: { [errorCodeHeader]: code, ...headers } }
+}
+
+/** `ok`, or the error code. A host of another version may have answered with a code that is unknown here. */
+export function outcomeOf({ headers, status }: HttpResponse): 'ok' | ErrorCode {
+  const named = headers?.[errorCodeHeader]
+  return errorCodes.find((code) => code === named) ?? (status < 400 ? 'ok' : 'internal')
 }
 
 export function notFound(path: string): HttpResponse {

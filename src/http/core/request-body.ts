@@ -2,6 +2,7 @@
 import type { IncomingMessage } from 'node:http'
 import { FleetError } from '../../contracts/errors.js'
 import { HttpError } from './http-response.js'
+import { isBytes } from '../../rules/model/realms.js'
 
 /** 1 MiB. */
 export const defaultMaxBodyBytes = 1_048_576
@@ -37,10 +38,10 @@ export function readNodeBody(incoming: ParsedMessage, maxBytes: number): Promise
 
 /** Returns the body that a parser has already read. If only the parsed value is left, serializes it as JSON again. */
 function parsedBody({ rawBody, body, readableDidRead }: ParsedMessage): Uint8Array | undefined {
-  if (rawBody instanceof Uint8Array) return rawBody
+  if (isBytes(rawBody)) return rawBody
   // A parser that has not read the stream may have set `body` to `{}`.
   if (!readableDidRead || body === undefined) return undefined
-  if (body instanceof Uint8Array) return body
+  if (isBytes(body)) return body
   try {
     return Buffer.from(typeof body === 'string' ? body : JSON.stringify(body))
   } catch {

@@ -2,6 +2,7 @@
 import { setMaxListeners } from 'node:events'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { FleetError } from '../../contracts/errors.js'
+import type { ArgumentType, OptionType } from '../../contracts/option-checks.js'
 import { handlerTable, type HandlerTableOptions, type RouteGroup } from './handler-table.js'
 import type { HttpResponse } from './http-response.js'
 import { nodeMatcher } from './node-exchange.js'
@@ -30,6 +31,13 @@ export interface Routes {
   readonly close: () => void
 }
 
+/** What a mount of a framework takes. */
+export const routesArgument: ArgumentType = {
+  what: 'routes, such as fleetRoutes(fleet)',
+  members: ['match', 'close'],
+  wrapped: 'routes',
+}
+
 export interface MatchedRequest {
   /** Runs the handler. Never rejects. */
   respond(): Promise<HttpResponse>
@@ -37,20 +45,35 @@ export interface MatchedRequest {
   send(response: HttpResponse): Promise<void> | undefined
 }
 
+export interface PrefixOption {
+  /**
+   * The path below which `fetch` and `nodeHandler` serve the routes, such as `/fleet`, where the framework passes whole paths on, as Next.js
+   * does. Default: none, for a framework that removes it, such as Express. `match` has its own.
+   */
+  readonly prefix?: string
+}
+
+export const prefixType: OptionType = {
+  must: 'must be a path that begins with a slash, such as /fleet',
+  is: (value) => typeof value === 'string' && /^\/[^?#]*$/.test(value),
+}
+
 export interface RoutesOptions extends HandlerTableOptions {
+  readonly prefix?: string | undefined
   /** Aborted by `close`. Handlers listen to this signal. */
   readonly closing: AbortController
 }
 
 export function createRoutes(groups: readonly RouteGroup[], options: RoutesOptions): Routes {
-  const { closing, ...tableOptions } = options
+  const { closing, prefix: given = '', ...tableOptions } = options
+  const prefix = given.replace(/\/+$/, '')
   // Every event stream and waiting caller listens to it. Node warns from the eleventh on.
   setMaxListeners(0, closing.signal)
   const find = pathMatcher(handlerTable(groups, tableOptions))
   const match = nodeMatcher(find)
   return Object.freeze<Routes>({
-    fetch: fetchHandler(find),
-    nodeHandler: nodeHandler(match),
+    fetch: fetchHandler(find, prefix),
+    nodeHandler: nodeHandler((request, response) => match(request, response, prefix)),
     match,
     close: () => closing.abort(new FleetError('closed', 'this host is closing')),
   })

@@ -12,15 +12,28 @@ import { defaultStallMs, streamedBody } from './streaming.js'
 /** What @hono/node-server passes on as `env`: `incoming` is Node's request. */
 export function fetchHandler(
   find: (path: string) => Match<Handler> | undefined,
+  prefix = '',
 ): (request: Request, env?: unknown) => Promise<Response> {
   return async (request, env) => {
     const url = new URL(request.url)
-    const found = find(url.pathname)
-    if (found === undefined) return toResponse(request.method, notFound(url.pathname))
+    const path = pathBelow(prefix, url.pathname)
+    const found = path === undefined ? undefined : find(path)
+    if (path === undefined || found === undefined) return toResponse(request.method, notFound(url.pathname))
     const socket = socketOf(env)
-    const response = await found.value(new WebExchange(request, url, found.params, socket))
+    const response = await found.value(new WebExchange(request, { url, path }, found.params, socket))
     return toResponse(request.method, response, socket && (() => socket.destroy()))
   }
+}
+
+interface Target {
+  readonly url: URL
+  /** Without the prefix. */
+  readonly path: string
+}
+
+/** Undefined for a path outside of the prefix. */
+export function pathBelow(prefix: string, path: string): string | undefined {
+  return prefix === '' || path.startsWith(`${prefix}/`) ? path.slice(prefix.length) : undefined
 }
 
 class WebExchange implements Exchange {
@@ -28,16 +41,17 @@ class WebExchange implements Exchange {
   forwardedCaller: Caller | undefined
   readonly method: string
   readonly path: string
-  /** Frameworks remove the prefix before they pass a Request on. */
-  readonly sentPath = undefined
+  /** Undefined if a framework may have removed a prefix before it passed the Request on. */
+  readonly sentPath: string | undefined
   readonly #request: Request
   readonly #url: URL
   readonly #params: Params
   readonly #socket: Socket | undefined
 
-  constructor(request: Request, url: URL, params: Params, socket: Socket | undefined) {
+  constructor(request: Request, { url, path }: Target, params: Params, socket: Socket | undefined) {
     this.method = request.method
-    this.path = url.pathname
+    this.path = path
+    this.sentPath = path === url.pathname ? undefined : url.pathname
     this.#request = request
     this.#url = url
     this.#params = params

@@ -16,8 +16,10 @@ import { LeaderChange } from './leader-change.js'
 import { RepeatableExchange } from './repeatable.js'
 import { isElsewhere, isForNextLeader, mayRepeat } from './repetition.js'
 
-/** How long a request without `wait` is held: long enough for a change of leader with a short lease. */
-export const defaultHoldMs = 5_000
+/** How long a request that cannot have `wait` is held: long enough for a change of leader with a short lease. */
+const holdMs = 5_000
+/** How long a matchmaker's request without `wait` is held: long enough for a leader that hands over to the next one. */
+const holdWithoutWaitMs = 1_000
 /** Pauses before the same host is asked again, unless another leads sooner. */
 const firstPauseMs = 50
 const longestPauseMs = 500
@@ -65,7 +67,7 @@ class ForwardableCall {
     this.#exchange = new RepeatableExchange(exchange)
     this.#context = context
     this.#mayRepeat = mayRepeat(operation)
-    this.#waitMs = operation.role === 'allocate' ? waitMsOf(exchange.query('wait')) : undefined
+    this.#waitMs = waitMsOf(exchange.query('wait'))
   }
 
   async run(): Promise<HttpResponse> {
@@ -193,7 +195,8 @@ class ForwardableCall {
   }
 
   #leftMs(): number {
-    return (this.#waitMs ?? this.#context.link.holdMs ?? defaultHoldMs) - (systemClock.elapsed() - this.#began)
+    const usualMs = this.#operation.role === 'allocate' ? holdWithoutWaitMs : holdMs
+    return (this.#waitMs ?? this.#context.link.holdMs ?? usualMs) - (systemClock.elapsed() - this.#began)
   }
 
   #refusal(): FleetError {

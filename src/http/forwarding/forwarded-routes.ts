@@ -2,7 +2,7 @@
  * The routes that the fleet's other hosts reach, on a listener that admits them alone. What they forward is carried out here, or refused:
  * it is never forwarded again, so that two hosts cannot pass a request to and fro.
  */
-import { agentListener, type HeartbeatTarget } from '../../agent/index.js'
+import { agentListener, answering, type HeartbeatTarget } from '../../agent/index.js'
 import { FleetError } from '../../contracts/errors.js'
 import { type LeaderLink, leadsPath } from '../../contracts/elector.js'
 import { internalsOf } from '../../fleet/internals.js'
@@ -19,6 +19,7 @@ export function forwardedGroups(fleet: object, groups: readonly RouteGroup[]): r
   if (!link) return []
   const [first] = groups
   const answer = async () => {
+    link.heard()
     if (!link.leads()) throw notBegun()
     return { status: 204 }
   }
@@ -31,15 +32,8 @@ export function forwardedGroups(fleet: object, groups: readonly RouteGroup[]): r
  * it then answers the game, and the connection between the hosts stays open.
  */
 export function withHeartbeats(routes: Routes, fleet: HeartbeatTarget): Routes {
-  const { heartbeat, knowsServer, holdHeartbeat, updateOwnData, allocateOwnServer } = fleet
   const link = internalsOf(fleet)?.link
-  const agent = agentListener({
-    heartbeat,
-    ...(knowsServer && { knowsServer }),
-    ...(holdHeartbeat && { holdHeartbeat }),
-    ...(updateOwnData && { updateOwnData }),
-    ...(allocateOwnServer && { allocateOwnServer }),
-  })
+  const agent = agentListener(answering(fleet))
   return {
     ...routes,
     nodeHandler: (request, response) =>
@@ -51,7 +45,8 @@ export function withHeartbeats(routes: Routes, fleet: HeartbeatTarget): Routes {
   }
 }
 
-function forwardedGroup({ forward: _, ...group }: RouteGroup, link: LeaderLink): RouteGroup {
+/** The host that has received the request counts it. */
+function forwardedGroup({ forward: _, observers: __, ...group }: RouteGroup, link: LeaderLink): RouteGroup {
   return {
     ...group,
     guard: {
@@ -62,6 +57,7 @@ function forwardedGroup({ forward: _, ...group }: RouteGroup, link: LeaderLink):
           throw new FleetError('not-leader', 'this host does not lead the fleet any more', { cause: error })
         }
         return (exchange) => {
+          link.heard()
           if (!link.leads()) throw notBegun()
           exchange.forwardedCaller = readCaller(exchange)
           return handle(exchange).catch(failed)

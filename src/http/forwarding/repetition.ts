@@ -12,9 +12,9 @@ const idempotent: ReadonlySet<Operation['name']> = new Set([
   'joinSession',
 ])
 
-/** Reading twice does no harm. */
+/** Reading twice does no harm. A line that is sent twice is two commands. */
 export function mayRepeat({ name, role }: Operation): boolean {
-  return role === 'read' || idempotent.has(name)
+  return (role === 'read' && name !== 'writeStdin') || idempotent.has(name)
 }
 
 /** The next leader may do what this host could not, because it does not lead, or has stopped to meanwhile. */

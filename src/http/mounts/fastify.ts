@@ -1,9 +1,10 @@
 /** The routes as a Fastify plugin. Describes Fastify with structural types, so that the package need not be installed. */
+import { checkArgument } from '../../contracts/option-checks.js'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { discardRest } from '../../platform/http-server.js'
 import { jsonType } from '../core/http-response.js'
 import { closeConnection } from '../core/node-exchange.js'
-import type { Routes } from '../core/routes.js'
+import { type Routes, routesArgument } from '../core/routes.js'
 
 interface FastifyRequest {
   readonly raw: IncomingMessage
@@ -37,6 +38,7 @@ export interface FastifyHost {
  * or not the app has content type parsers.
  */
 export function fastifyPlugin(routes: Routes): (host: FastifyHost, options: object, done: () => void) => void {
+  checkArgument('fastifyPlugin', routes, routesArgument)
   return (host, _options, done) => {
     host.removeAllContentTypeParsers()
     host.addContentTypeParser('*', (_request, _payload, read) => read(null))

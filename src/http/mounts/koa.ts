@@ -1,12 +1,12 @@
 /** The routes as a Koa middleware. Describes Koa with structural types, so that the package need not be installed. */
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { FleetError } from '../../contracts/errors.js'
-import { aString, checkOptions } from '../../contracts/option-checks.js'
+import { aString, checkArgument, checkOptions } from '../../contracts/option-checks.js'
 import { discardRest } from '../../platform/http-server.js'
 import { shown } from '../../rules/validation/problem.js'
 import { jsonType } from '../core/http-response.js'
 import { closeConnection } from '../core/node-exchange.js'
-import type { Routes } from '../core/routes.js'
+import { type Routes, routesArgument } from '../core/routes.js'
 
 /** The part of Koa's context that the middleware uses. */
 export interface KoaContext {
@@ -32,6 +32,7 @@ export function koaMiddleware(
   routes: Routes,
   options: KoaOptions = {},
 ): (ctx: KoaContext, next: () => Promise<unknown>) => Promise<void> {
+  checkArgument('koaMiddleware', routes, routesArgument)
   checkOptions('koaMiddleware', options, { prefix: aString })
   const { prefix = '' } = options
   if (prefix !== '' && !prefix.startsWith('/')) {

@@ -51,7 +51,7 @@ export function allocateManyDoc(
     body: {
       id: 'BatchRequest',
       type: 'object',
-      unknownFields: 'ignore',
+      unknownFields: 'refuse',
       expected: 'an object with requests',
       description: 'Several allocations, and whether all of them or none are made.',
       required: ['requests'],

@@ -1,4 +1,5 @@
 /** Generates the OpenAPI 3.1 document for the HTTP API from the schemas and the description of each operation. Pure. */
+import { aNumber, aString, checkOptions, strings } from '../../contracts/option-checks.js'
 import { operationNames, operations, probes, type Role } from '../api/operations.js'
 import { continueHeader } from '../../rules/model/wire.js'
 import { SchemaComponents, type SchemaReference } from './json-schema.js'
@@ -20,6 +21,12 @@ export interface OpenApiDocument {
 
 /** Builds the document served at `/openapi.json`. docs/openapi.json is the version with all operations. */
 export function openApiDocument(options: OpenApiOptions = {}): OpenApiDocument {
+  checkOptions<OpenApiOptions>('openApiDocument', options, {
+    operations: strings,
+    compat: aString,
+    sessionIDs: aString,
+    maxWaitMs: aNumber,
+  })
   const described = operationDocs(options)
   const schemas = new SchemaComponents()
   const paths: Record<string, Record<string, unknown>> = {}

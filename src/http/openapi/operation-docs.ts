@@ -114,7 +114,9 @@ export function operationDocs(options: DescriptionOptions = {}): Readonly<Record
           allowEmptyValue: true,
         },
       ],
-      body: request,
+      body: isThundernetes
+        ? { ...request, id: 'ThundernetesAllocationRequest', unknownFields: 'ignore' as const }
+        : request,
       status: 200,
       answer: allocation,
       errors: [400, 404, 413],

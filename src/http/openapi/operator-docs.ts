@@ -1,6 +1,7 @@
 /** What the OpenAPI document says about the operations that the service description does not have. */
 import { buildInput, gameServerBuild } from '../../rules/schemas/build.js'
 import { drainRequest, drainResult } from '../../rules/schemas/drain.js'
+import { stdinRequest } from '../../rules/schemas/stdin.js'
 import type { OperationDoc } from './operation-docs.js'
 import {
   appliedBuild,
@@ -11,6 +12,7 @@ import {
   fleetStats,
   serverHistory,
 } from './report-schemas.js'
+import { done } from './schemas.js'
 import { thundernetesBuild, thundernetesBuildInput } from './thundernetes.js'
 
 const build = '/api/v1/gameserverbuilds/{namespace}/{name}'
@@ -27,6 +29,7 @@ type OperatorOperation =
   | 'drainServer'
   | 'drainFleet'
   | 'readLogs'
+  | 'writeStdin'
   | 'explainServer'
   | 'readStats'
   | 'readActivity'
@@ -104,6 +107,14 @@ export function operatorDocs(isThundernetes: boolean): Readonly<Record<OperatorO
         description: 'One line per line. With `Accept: text/event-stream`: each `data:` is a line as a JSON string.',
       },
       errors: [400, 404],
+    },
+    writeStdin: {
+      ...{ method: 'post', path: `${server}/stdin`, tag: 'management' },
+      summary: 'Sends a line to the standard input of a server whose build has `stdin: true`.',
+      body: stdinRequest,
+      status: 200,
+      answer: done,
+      errors: [400, 404, 409, 413],
     },
     explainServer: {
       ...{ method: 'get', path: `${server}/history`, tag: 'management' },

@@ -1,4 +1,5 @@
 /** Schemas for responses that exist only in the HTTP layer. The schemas for resources are in `rules/schemas`. */
+import { errorCodes } from '../../contracts/errors.js'
 import { gameServerBuild } from '../../rules/schemas/build.js'
 import { gameServerDetail } from '../../rules/schemas/detail.js'
 import type { ArraySchema, ObjectSchema, StringSchema } from '../../rules/schemas/schema.js'
@@ -40,6 +41,12 @@ export const errorBody = {
       ...sentence,
       description: 'A sentence that says what is wrong.',
       examples: ['standingBy must be an integer ≥ 0, but is -1'],
+    },
+    code: {
+      type: 'string',
+      enum: errorCodes,
+      description: 'What kind of failure it is, for programs. Absent in compatibility formats.',
+      examples: ['invalid'],
     },
     details: {
       type: 'object',

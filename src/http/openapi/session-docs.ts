@@ -1,8 +1,10 @@
 /** What the OpenAPI document says about the operations on sessions. */
+import { defaultLimits } from '../../contracts/options.js'
 import { joinRequest, roomQuery, seatRelease, seatRequest } from '../../rules/schemas/seats.js'
-import { gameSession } from '../../rules/schemas/session.js'
+import { endedSession, gameSession } from '../../rules/schemas/session.js'
 import type { ArraySchema } from '../../rules/schemas/schema.js'
 import type { OperationName } from '../api/operations.js'
+import type { AnyOfSchema } from './json-schema.js'
 import type { OperationDoc } from './operation-docs.js'
 import { done } from './schemas.js'
 
@@ -20,6 +22,7 @@ type SessionOperation = Extract<
 >
 
 const gameSessions = { id: 'GameSessions', type: 'array', items: gameSession } as const satisfies ArraySchema
+const sessionOrEnd = { id: 'SessionOrEnd', anyOf: [gameSession, endedSession] } as const satisfies AnyOfSchema
 const session = '/api/v1/sessions/{sessionID}'
 
 export const sessionDocs: Readonly<Record<SessionOperation, OperationDoc>> = {
@@ -39,10 +42,17 @@ export const sessionDocs: Readonly<Record<SessionOperation, OperationDoc>> = {
   },
   getSession: {
     ...{ method: 'get', path: session, tag: 'management' },
-    summary: 'Returns a session and its server.',
+    summary: 'Returns a session and its server, or how it has ended.',
+    query: [
+      {
+        name: 'wait',
+        description: 'Seconds to wait for the end of the session. After that, the session is returned as it is.',
+        schema: { type: 'number', minimum: 0, maximum: defaultLimits.maxWaitMs / 1_000, default: 0 },
+      },
+    ],
     status: 200,
-    answer: gameSession,
-    errors: [404],
+    answer: sessionOrEnd,
+    errors: [400, 404],
   },
   getSessionOfPlayer: {
     ...{ method: 'get', path: '/api/v1/players/{player}/session', tag: 'management' },
@@ -84,7 +94,14 @@ export const sessionDocs: Readonly<Record<SessionOperation, OperationDoc>> = {
   },
   joinSession: {
     ...{ method: 'post', path: '/api/v1/join', tag: 'management' },
-    summary: 'Holds seats for players in the fullest session that has room for all of them.',
+    summary: 'Holds seats for players in the fullest session that has room for all of them, or in a new one.',
+    query: [
+      {
+        name: 'wait',
+        description: 'With orAllocate, seconds to wait for a server when none is standing by.',
+        schema: { type: 'number', minimum: 0, maximum: defaultLimits.maxWaitMs / 1_000, default: 0 },
+      },
+    ],
     body: joinRequest,
     status: 200,
     answer: gameSession,

@@ -3,6 +3,7 @@ import { messageOf } from '../../contracts/errors.js'
 import type { StreamedEvent } from '../api/event-stream.js'
 import type { WebhookSettings } from './options.js'
 import { signWebhook, webhookHeaders } from './signature.js'
+import { isError } from '../../rules/model/realms.js'
 
 export interface FailedAttempt {
   readonly reason: string
@@ -54,5 +55,5 @@ export async function sendEvent(
 
 /** `fetch` itself only reports `fetch failed`; the reason is in the error's cause. */
 function reasonOf(error: unknown): string {
-  return error instanceof Error && error.cause !== undefined ? messageOf(error.cause) : messageOf(error)
+  return isError(error) && error.cause !== undefined ? messageOf(error.cause) : messageOf(error)
 }

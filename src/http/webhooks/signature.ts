@@ -4,7 +4,7 @@
  */
 import { createHmac, timingSafeEqual } from 'node:crypto'
 import { systemClock } from '../../contracts/clock.js'
-import { FleetError } from '../../contracts/errors.js'
+import { FleetError, messageOf } from '../../contracts/errors.js'
 import {
   aNumber,
   anObject,
@@ -16,6 +16,7 @@ import {
 } from '../../contracts/option-checks.js'
 import { isObject } from '../../rules/validation/problem.js'
 import type { StreamedEvent } from '../api/event-stream.js'
+import { isBytes } from '../../rules/model/realms.js'
 
 export const webhookHeaders = Object.freeze({
   id: 'webhook-id',
@@ -69,7 +70,7 @@ function isSecret(value: unknown): boolean {
 
 /**
  * Returns the delivered event. Throws `unauthenticated` if no secret matches the signature or the timestamp is outside the
- * tolerance, and `invalid` if the body is not the raw one. The same event may be delivered more than once, each time with
+ * tolerance, and `invalid` if the body is not the raw one or not an event. The same event may be delivered more than once, each time with
  * the same `webhook-id`.
  */
 export function verifyWebhook(options: VerifyOptions): StreamedEvent {
@@ -81,7 +82,7 @@ export function verifyWebhook(options: VerifyOptions): StreamedEvent {
   if (!(Math.abs(now - timestamp * 1000) <= toleranceMs)) {
     throw new FleetError('unauthenticated', 'the timestamp of this webhook is missing or out of tolerance')
   }
-  if (typeof body !== 'string' && !(body instanceof Uint8Array)) {
+  if (typeof body !== 'string' && !isBytes(body)) {
     throw new FleetError('invalid', 'body must be the raw text or bytes of the webhook, for example from express.raw()')
   }
   const text = typeof body === 'string' ? body : Buffer.from(body).toString()
@@ -90,13 +91,27 @@ export function verifyWebhook(options: VerifyOptions): StreamedEvent {
   if (!expected.some((one) => signatures.some((other) => sameText(one, other)))) {
     throw new FleetError('unauthenticated', 'no secret matches the signature of this webhook')
   }
-  const event: unknown = JSON.parse(text)
+  const event = parsed(text)
   if (!isEvent(event)) throw new FleetError('invalid', 'the body of this webhook is not an event')
   return event
 }
 
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch (error) {
+    throw new FleetError('invalid', `the body of this webhook is signed, but is not JSON: ${messageOf(error)}`, {
+      cause: error,
+    })
+  }
+}
+
+function isHeaders(headers: VerifyOptions['headers']): headers is Headers {
+  return typeof headers.get === 'function'
+}
+
 function headerOf(headers: VerifyOptions['headers'], name: string): string {
-  const value: unknown = headers instanceof Headers ? headers.get(name) : headers[name]
+  const value: unknown = isHeaders(headers) ? headers.get(name) : headers[name]
   return typeof value === 'string' ? value : ''
 }
 

@@ -3,6 +3,7 @@
  * with back-off; after the last attempt the event becomes a dead letter. The queue is bounded: while it is full, further
  * events stay in the fleet's log. If the log drops some of them meanwhile, one `EventsDropped` is delivered instead.
  */
+import { checkFleet } from '../../contracts/option-checks.js'
 import type { Clock } from '../../contracts/clock.js'
 import { internalsOf } from '../../fleet/internals.js'
 import { pauseMs } from '../../rules/lifecycle/backoff.js'
@@ -24,6 +25,7 @@ export interface Webhook {
 
 /** Throws `invalid` if the URL, the secret, a header or a number is bad. */
 export function webhook(fleet: ReadableFleet, options: WebhookOptions): Webhook {
+  checkFleet('webhook', fleet, ['events'])
   const delivery = new WebhookDelivery(fleet, resolveWebhookOptions(options))
   return {
     get queued() {

@@ -12,7 +12,7 @@ import {
   type Session,
 } from '../model/resources.js'
 import type { ServerData } from '../model/server-data.js'
-import { endingAfterExit, type ExitEvent } from './endings.js'
+import { endedBeforeReady, endingAfterExit, type ExitEvent, isBeforeReady } from './endings.js'
 import { withMaintenance } from './maintenance.js'
 import { withReservation } from './reservation.js'
 import { withSeats } from './seats.js'
@@ -78,16 +78,17 @@ export function disappearedBeforeStandingBy({ ending, reachedStandingByOn }: Ser
   return ending?.reason === 'Gone' && !ending.crash && reachedStandingByOn === undefined
 }
 
-/**
- * True if an immediate replacement would probably fail too, because the server crashed, never ran, or exited without a
- * ever having had a session.
- */
+/** True if an immediate replacement would probably fail too, because the server crashed, never ran, or exited unused. */
 export function needsBackoff(server: Server): boolean {
-  const { ending, endedSessions, session } = server
+  const { ending } = server
   if (ending === undefined) return false
-  return (
-    ending.crash || disappearedBeforeStandingBy(server) || (ending.reason === 'Exited' && !session && !endedSessions)
-  )
+  return ending.crash || disappearedBeforeStandingBy(server) || exitedUnused(server)
+}
+
+/** True if the server was standing by and ended on its own, without ever having had a session. */
+export function exitedUnused(server: Server): boolean {
+  const { ending, endedSessions, session } = server
+  return ending?.reason === 'Exited' && !isBeforeReady(server) && !session && !endedSessions
 }
 
 /** Returns the server after an event at wall time `now`, or the same object if nothing changes. */
@@ -207,12 +208,9 @@ function running(server: Server, event: Extract<ServerEvent, { type: 'running' }
 
 function heartbeat(server: Server, event: Extract<ServerEvent, { type: 'heartbeat' }>, now: number): Server {
   if (isIdle(server) && isEnding(event.gameState)) {
-    return ended(server, {
-      reason: 'Exited',
-      message: `the game reported the state ${event.gameState}`,
-      crash: false,
-      at: now,
-    })
+    const message = `the game reported the state ${event.gameState}`
+    if (isBeforeReady(server)) return ended(server, endedBeforeReady(`${message} before it was ready`, now))
+    return ended(server, { reason: 'Exited', message, crash: false, at: now })
   }
   if (server.state !== 'Pending' && server.state !== 'Initializing') return withHealth(server, event.health)
   if (server.state === 'Initializing' && event.gameState !== 'StandingBy') return withHealth(server, event.health)

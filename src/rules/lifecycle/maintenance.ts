@@ -1,4 +1,5 @@
 /** Announced maintenance: which times can be announced, and which of several announcements applies to a server. Pure. */
+import { isDate } from '../model/realms.js'
 import { draftOf, type Maintenance, type MaintenanceSource, type Server } from '../model/resources.js'
 import { type Checked, invalid, shown, valid } from '../validation/problem.js'
 
@@ -9,7 +10,7 @@ const maxNoticeMs = daysAhead * 24 * 3_600_000
  * Checks the time of an announcement, which game SDKs receive in whole seconds. Returns it in ms, rounded down to a second.
  */
 export function checkMaintenanceTime(at: unknown, now: number): Checked<number> {
-  const ms = at instanceof Date ? at.getTime() : at
+  const ms = isDate(at) ? at.getTime() : at
   if (typeof ms === 'number' && ms > now && ms <= now + maxNoticeMs) return valid(Math.floor(ms / 1000) * 1000)
   const found = typeof ms === 'number' && Math.abs(ms) <= 8.64e15 ? new Date(ms).toISOString() : shown(ms)
   return invalid('at', `must be a time in the future, at most ${daysAhead} days ahead, but is ${found}`)

@@ -34,6 +34,11 @@ export function numberOf({ endedSessions = 0 }: Pick<Server, 'endedSessions'>, {
   return number ?? endedSessions + 1
 }
 
+/** Distinguishes one of the server's sessions from every other of the fleet, also from a later one with the same id. */
+export function sessionUid(server: Pick<Server, 'endedSessions' | 'uid'>, session: Session): string {
+  return `${server.uid}-${numberOf(server, session)}`
+}
+
 /** The highest number that a session of the server has or had. */
 export function lastNumber({ endedSessions = 0, session, startedSessions }: Server): number {
   return startedSessions ?? endedSessions + (session ? 1 : 0)

@@ -1,6 +1,7 @@
 /** What a caller asks for: a server of a build, or one that fits a selector, and what to change on it. */
 import type { EndedSession } from '../game/heartbeat.js'
 import type { ServerDataUpdate } from './server-data.js'
+import type { ServerMetadata } from './wire.js'
 
 export interface AllocationRequest {
   /** The spec.buildID of the build to allocate from. Exactly one of this, `select` and `server` is set. */
@@ -9,9 +10,9 @@ export interface AllocationRequest {
   readonly select?: readonly ServerSelector[]
   /**
    * The server to allocate, also if it is reserved. It has to be standing by, since such a request does not wait. Not beside `order`. In
-   * the namespace `default` unless it says otherwise. Other fields are ignored, so this can be the metadata of a server.
+   * the namespace `default` unless it says otherwise. Can be the metadata of a server, whose other fields are ignored.
    */
-  readonly server?: { readonly name: string; readonly namespace?: string }
+  readonly server?: Pick<ServerMetadata, 'name'> & Partial<ServerMetadata>
   /**
    * 1 to 128 visible characters, with spaces only between others; not `.` or `..`. The same sessionID always gets the same server
    * while that server exists, terminating or not. GUIDs are compared without regard to case, all other ids exactly.
@@ -35,6 +36,14 @@ export interface AllocationRequest {
   /** Changes of lists, together with the session. A server that they would overfill does not fit. */
   readonly lists?: NonNullable<ServerDataUpdate['lists']>
 }
+
+/** An allocation as a caller writes it: exactly one of `buildID`, `select` and `server` says from which servers one is taken. */
+export type AllocationInput = Omit<AllocationRequest, 'buildID' | 'select' | 'server'> &
+  (
+    | { readonly buildID: string; readonly select?: never; readonly server?: never }
+    | { readonly select: readonly ServerSelector[]; readonly buildID?: never; readonly server?: never }
+    | { readonly server: NonNullable<AllocationRequest['server']>; readonly buildID?: never; readonly select?: never }
+  )
 
 /** The session for which a game takes its own server. */
 export interface OwnAllocationRequest {

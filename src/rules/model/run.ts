@@ -14,6 +14,8 @@ export interface RunSpec {
   readonly env?: Readonly<Record<string, string>>
   /** Required by the Docker and Kubernetes backends, ignored by the process backend. */
   readonly image?: string
+  /** Whether the game's standard input is kept open, for `servers.writeStdin`. Default: false. */
+  readonly stdin?: boolean
   /** The public ports. Default: none. */
   readonly ports?: readonly RunPort[]
 }

@@ -20,6 +20,8 @@ export const sizeLimits = Object.freeze({
   pathBytes: 4 * kibibyte,
   /** The image of a container. */
   imageBytes: kibibyte,
+  /** A line for a game's standard input, without its line break: the longest that a terminal and a pipe take at once. */
+  stdinLineBytes: 4 * kibibyte - 1,
   /** The name of a container or a port. */
   nameBytes: 253,
   /** A key in `buildMetadata`. */
@@ -76,6 +78,8 @@ export const sizeLimits = Object.freeze({
   selectorConditions: 16,
   /** Number of values in a label expression. */
   selectorValues: 32,
+  /** Number of conditions of an allocation's selectors, times the number of servers with different data that they are checked against. */
+  selectorChecks: 250_000,
   /** A message, reason or list in an event, a condition, a status or an error. Longer ones are cut. */
   messageBytes: 2 * kibibyte,
 })

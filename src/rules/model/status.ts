@@ -6,7 +6,7 @@ export interface Condition {
   /**
    * - `Crashing`: a server crashed recently, so the creation of servers backs off.
    * - `CreateBlocked`: the backend cannot start servers now.
-   * - `Disappearing`: something keeps removing idle servers, so the creation of servers backs off.
+   * - `Disappearing`: something keeps removing idle servers, or their games keep exiting, so the creation of servers backs off.
    * - `LateServers`: servers take longer to start than the build allows, so others are started beside them.
    * - `LongSession`: a session has lasted longer than the build allows.
    * - `Draining`: an operator is draining the build; servers are neither allocated nor created.
@@ -67,6 +67,48 @@ export type BuildHealth = 'Healthy' | 'Unhealthy'
 export function buildHealth(build: Pick<Build, 'crashes' | 'spec'>): BuildHealth {
   const limit = build.spec.crashesToMarkUnhealthy
   return limit !== undefined && build.crashes >= limit ? 'Unhealthy' : 'Healthy'
+}
+
+/** Whether a build has the servers that it should have. */
+export interface BuildReadiness {
+  readonly ready: boolean
+  /** One machine-readable word: `StandingBy`, `Starting`, `Unhealthy`, or the type of the condition that is the cause. */
+  readonly reason: string
+  /** A sentence for people. */
+  readonly message: string
+}
+
+/** What `readinessOf` counts. */
+export interface ReadinessCounts {
+  /** Number of servers that should stand by: no more than `max` allows in addition to those in use. */
+  readonly wanted: number
+  /** Number of servers of the current template that stand by and can be allocated. */
+  readonly standingBy: number
+}
+
+/** Why servers are missing, the most telling first. */
+const shortageConditions: readonly ConditionType[] = ['CreateBlocked', 'Crashing', 'Disappearing', 'LateServers']
+
+/**
+ * A build is ready while all the servers that should stand by do so with the current template, and nothing keeps it from starting more. It is
+ * not ready for the moment between an allocation and the next server.
+ */
+export function readinessOf(
+  build: Pick<Build, 'conditions' | 'crashes' | 'spec'>,
+  { wanted, standingBy }: ReadinessCounts,
+): BuildReadiness {
+  const set = (type: ConditionType) => build.conditions.find((condition) => condition.type === type)
+  const stopped = set('Invalid') ?? set('Draining')
+  if (stopped) return { ready: false, reason: stopped.type, message: stopped.message }
+  if (buildHealth(build) === 'Unhealthy') {
+    const message = `${build.crashes} crashes; no new servers until crashesToMarkUnhealthy is raised`
+    return { ready: false, reason: 'Unhealthy', message }
+  }
+  const count = `${standingBy} of ${wanted} servers of the current template stand by`
+  if (standingBy >= wanted) return { ready: true, reason: 'StandingBy', message: count }
+  const cause = shortageConditions.map(set).find((condition) => condition !== undefined)
+  if (!cause) return { ready: false, reason: 'Starting', message: count }
+  return { ready: false, reason: cause.type, message: `${count}: ${cause.message}` }
 }
 
 export function readyOfDesired(standingBy: number, desired: number): string {

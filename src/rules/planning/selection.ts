@@ -164,14 +164,35 @@ function isTrue({ labels }: ServerData, { key, operator, values = [] }: LabelExp
   const text = textOf(labels, key)
   switch (operator) {
     case 'In':
-      return text !== undefined && values.includes(text)
+      return text !== undefined && isOneOf(values, text)
     case 'NotIn':
-      return text === undefined || !values.includes(text)
+      return text === undefined || !isOneOf(values, text)
     case 'Exists':
       return text !== undefined
     case 'DoesNotExist':
       return text === undefined
   }
+}
+
+/** Up to this many values are compared sooner than looked up. */
+const fewValues = 4
+const sets = new WeakMap<readonly string[], ReadonlySet<string>>()
+
+/** The same expression is checked against many servers. */
+function isOneOf(values: readonly string[], text: string): boolean {
+  if (values.length <= fewValues) return values.includes(text)
+  let set = sets.get(values)
+  if (set === undefined) sets.set(values, (set = new Set(values)))
+  return set.has(text)
+}
+
+/** Returns how many conditions a server must meet, and at least 1: what it takes to check the selector against one. */
+export function conditionsOf({ matchLabels, matchExpressions = [], counters, lists }: ServerSelector): number {
+  let count = 1 + matchExpressions.length
+  for (const _ in matchLabels) count++
+  for (const _ in counters) count++
+  for (const _ in lists) count++
+  return count
 }
 
 /** `own` for texts, in a tenth of the time: nothing that every object inherits is a text. */

@@ -3,14 +3,20 @@ import { sizeLimits } from '../model/sizes.js'
 import { allocatedPorts, guid, initialPlayers, kib, namespace, serverRef, sessionID } from './common.js'
 import { allocationOrder, serverSelectors } from './selection.js'
 import { serverDataUpdate } from './server-data.js'
-import type { ObjectSchema } from './schema.js'
+import type { MapSchema, ObjectSchema } from './schema.js'
 
 const { labels, annotations, counters, lists } = serverDataUpdate.properties
+
+const ignoredTexts = {
+  type: 'object',
+  description: 'Ignored.',
+  additionalProperties: { type: 'string', mayBeEmpty: true },
+} as const satisfies MapSchema
 
 export const allocationRequest = {
   id: 'AllocationRequest',
   type: 'object',
-  unknownFields: 'ignore',
+  unknownFields: 'refuse',
   expected: 'an allocation request object',
   description: 'A request to allocate a server to a session: one of a build, or one that fits a selector.',
   required: ['sessionID'],
@@ -25,7 +31,7 @@ export const allocationRequest = {
     select: serverSelectors,
     server: {
       type: 'object',
-      unknownFields: 'ignore',
+      unknownFields: 'refuse',
       expected: 'an object with the name of a server',
       description:
         'The server to allocate, also if it is reserved. It has to be standing by, since such a request does not wait. Not beside order.',
@@ -33,6 +39,10 @@ export const allocationRequest = {
       properties: {
         name: { type: 'string', minLength: 1, description: 'Name of the server.', examples: ['arena-k3x9q'] },
         namespace: { ...namespace, description: 'Namespace of the server. Default: `default`.' },
+        // The metadata of a server may be given as they are.
+        creationTimestamp: { type: 'string', description: 'Ignored.' },
+        labels: ignoredTexts,
+        annotations: ignoredTexts,
       },
     },
     order: allocationOrder,

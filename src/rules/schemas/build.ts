@@ -65,7 +65,8 @@ export const buildSpec = {
       maxLength: 128,
       // Games receive it in an environment variable.
       controls: 'none',
-      description: 'Identifies the build in an allocation request. Unique in the whole fleet; cannot be changed.',
+      description:
+        'Identifies the build in an allocation request. Unique in the whole fleet. The API does not change it. An edit of the object on Kubernetes does: callers who wait for the old one are refused.',
       examples: ['85ffe8da-c82f-4035-86c5-9d2b5f42d6f6'],
     },
     standingBy: {

@@ -107,6 +107,17 @@ const container = {
       expected: 'an array of objects',
       description: 'Names and protocols of ports. portsToExpose determines which ports are public.',
     },
+    stdin: {
+      type: 'boolean',
+      nullable: true,
+      description:
+        'Whether the standard input of the game is kept open, so that lines can be sent to it. Default: false.',
+    },
+    tty: {
+      type: 'boolean',
+      nullable: true,
+      description: 'Whether the game has a terminal. Not supported by the process backend. Default: false.',
+    },
     resources: {
       type: 'object',
       nullable: true,

@@ -56,6 +56,11 @@ export const runSpec = {
       description: 'Image to run. Required by the Docker and Kubernetes backends, ignored by the process backend.',
       examples: ['registry.example.com/arena:1'],
     },
+    stdin: {
+      type: 'boolean',
+      description:
+        'Whether the standard input of the game is kept open, so that lines can be sent to it. Default: false.',
+    },
     ports: {
       type: 'array',
       items: runPort,

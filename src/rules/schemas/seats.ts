@@ -1,6 +1,7 @@
 /** Schemas of requests about the seats of sessions. */
 import { defaultHoldMs, maxHoldMs } from '../lifecycle/seats.js'
 import { sizeLimits } from '../model/sizes.js'
+import { allocationRequest } from './allocation.js'
 import { initialPlayers, kib } from './common.js'
 import type { NumberSchema, ObjectSchema } from './schema.js'
 import { serverSelectors } from './selection.js'
@@ -60,10 +61,27 @@ export const joinRequest = {
   type: 'object',
   unknownFields: 'refuse',
   expected: 'an object with players and buildID or select',
-  description: 'A request to hold seats in the fullest session that has room.',
+  description: 'A request to hold seats in the fullest session that has room, or to begin one.',
   required: ['players'],
   alternatives: [['buildID'], ['select']],
-  properties: { ...target, players, holdMs },
+  dependentRequired: { sessionID: ['orAllocate'], sessionCookie: ['orAllocate'] },
+  properties: {
+    ...target,
+    players,
+    holdMs,
+    orAllocate: {
+      type: 'boolean',
+      description: 'Whether to allocate a server for a new session if no session has room. Default: false.',
+    },
+    sessionID: {
+      ...allocationRequest.properties.sessionID,
+      description: 'The sessionID of the session that is begun, if this call begins one. Default: a new GUID.',
+    },
+    sessionCookie: {
+      ...allocationRequest.properties.sessionCookie,
+      description: 'Passed to the game of the session that is begun, if this call begins one.',
+    },
+  },
 } as const satisfies ObjectSchema
 
 export const roomQuery = {

@@ -4,10 +4,23 @@
 const maxLength = 60
 
 /**
+ * Returns the name that is most likely meant by `name`: the one it misspells, or else one that contains it (`players` and
+ * `initialPlayers`) or that it abbreviates (`cmd` and `command`). Letter case does not matter. Returns undefined if there is
+ * none.
+ */
+export function closestName(name: string, known: readonly string[]): string | undefined {
+  const misspelled = misspelledName(name, known)
+  if (misspelled !== undefined || name.length < 3 || name.length > maxLength) return misspelled
+  const wanted = name.toLowerCase()
+  const containing = known.find((one) => one.toLowerCase().includes(wanted))
+  return containing ?? known.find((one) => isAbbreviation(wanted, one.toLowerCase()))
+}
+
+/**
  * Returns the name that is closest to `name`: at most a third of its letters differ, or one of the two begins with the other
  * (`wait` and `waitMs`). Letter case does not matter. Returns undefined if none is close.
  */
-export function closestName(name: string, known: readonly string[]): string | undefined {
+export function misspelledName(name: string, known: readonly string[]): string | undefined {
   if (name.length > maxLength) return undefined
   const wanted = name.toLowerCase()
   let best: string | undefined
@@ -19,6 +32,14 @@ export function closestName(name: string, known: readonly string[]): string | un
     least = distance
   }
   return best ?? (wanted.length < 3 ? undefined : known.find((one) => isExtension(wanted, one.toLowerCase())))
+}
+
+/** Whether `short` has some letters of `long`, in their order, the first among them. */
+function isAbbreviation(short: string, long: string): boolean {
+  if (short[0] !== long[0]) return false
+  let matched = 0
+  for (const letter of long) if (letter === short[matched]) matched++
+  return matched === short.length
 }
 
 function isExtension(one: string, other: string): boolean {

@@ -1,5 +1,7 @@
 /** The result of checking an input: either the checked value or the first problem. Pure. */
 
+import { utf8Bytes } from '../model/sizes.js'
+
 /** What is wrong with an input: the field, and a message that includes the field's value. */
 export interface Problem {
   /** Path of the field: `spec.standingBy`, `spec.template.spec.containers[0].command`. */
@@ -21,6 +23,21 @@ export function valid<T>(value: T): Checked<T> {
 
 export function invalid(field: string, message: string): Refused {
   return { ok: false, problem: { field, message } }
+}
+
+/** How many problems of one document are looked for, and how many bytes their message may have. */
+export const maxProblems = 10
+const maxBytes = 900
+
+/** One problem that says them all: that of the first, with the others in its message. There must be at least one. */
+export function allInOne([{ field, message }, ...others]: readonly [Problem, ...Problem[]]): Problem {
+  let all = message
+  for (const [i, other] of others.entries()) {
+    const also = `; also ${other.field} ${other.message}`
+    if (i + 1 === maxProblems || utf8Bytes(field + all + also) > maxBytes) return { field, message: `${all}; and more` }
+    all += also
+  }
+  return { field, message: all }
 }
 
 /** Formats a value for a message: at most 60 characters, strings in quotes. Never throws. */

@@ -5,13 +5,13 @@ import type { RunSpec } from '../model/run.js'
 import { fitsBytes, sizeLimits, utf8Bytes } from '../model/sizes.js'
 import { allocationRequest, ownAllocationRequest } from '../schemas/allocation.js'
 import { buildInput, buildPatch, buildSpecInput } from '../schemas/build.js'
-import { type Checked, invalid, isObject, type Refused, valid } from './problem.js'
+import { allInOne, type Checked, invalid, isObject, type Problem, type Refused, valid } from './problem.js'
 import { checkRunPorts, expandRun, runFieldsIn } from './run.js'
 import { checkDeclared } from './server-data.js'
 import { checkSeveralSessions } from './several-sessions.js'
 import { checkBuildSelection, checkSelection } from './selection.js'
 import { checkTemplate, type TemplateSupport } from './template.js'
-import { compile, compileFields, type Validator } from './validator.js'
+import { compile, compileDocument, compileFields, type Validator } from './validator.js'
 
 export interface BuildInput {
   readonly metadata: { readonly name: string; readonly namespace: string }
@@ -41,8 +41,8 @@ const maxTemplateDepth = 64
 const checkBuildInput: Validator<{
   readonly metadata: { readonly name: string; readonly namespace?: string }
   readonly spec: AnySpec
-}> = compile(buildInput)
-const checkPatch = compile(buildPatch)
+}> = compileDocument(buildInput)
+const checkPatch = compileDocument(buildPatch)
 const checkAllocationRequest = compile(allocationRequest)
 const allocationFields = compileFields(allocationRequest)
 /** Reads what a game sends to take its own server. */
@@ -54,21 +54,36 @@ export const readOwnAllocation: Validator<OwnAllocationRequest> = compile(ownAll
  */
 export function readBuildInput(body: unknown): Checked<BuildInput> {
   const input = checkBuildInput(body)
-  if (!input.ok) return input
+  if (!input.ok) return isOfThundernetes(body) ? withThundernetesHint(input) : input
   const { name, namespace = defaultNamespace } = input.value.metadata
   const { run } = input.value.spec
   const spec = expanded(input.value.spec)
-  const failed =
-    checkBounds(spec.standingBy, spec.max, 'spec.') ??
-    (run && checkRunPorts(run)) ??
-    checkDeclared(spec) ??
-    checkBuildSelection(spec) ??
-    checkSeveralSessions(spec)
-  if (failed) return failed
   const template = readTemplate(spec.template)
-  if (!template.ok) return run ? inTermsOf(run, template) : template
+  const failed = [
+    checkBounds(spec.standingBy, spec.max, 'spec.'),
+    run && checkRunPorts(run),
+    checkDeclared(spec),
+    checkBuildSelection(spec),
+    checkSeveralSessions(spec),
+    template.ok ? undefined : run ? inTermsOf(run, template) : template,
+  ]
+  const [first, ...others]: readonly Problem[] = failed.flatMap((one) => one?.problem ?? [])
+  if (first) return { ok: false, problem: allInOne([first, ...others]) }
+  if (!template.ok) return template
   const metadata = { name, namespace }
   return valid({ metadata, spec: copyOf(spec, template.value), ...(run && { run: structuredClone(run) }) })
+}
+
+/** True for a build as it is written for Thundernetes, whose format only hosts with the option `compat` read. */
+function isOfThundernetes(body: unknown): boolean {
+  if (!isObject(body) || !isObject(body['spec'])) return false
+  const { titleID, buildMetadata } = body['spec']
+  return titleID !== undefined || Array.isArray(buildMetadata)
+}
+
+function withThundernetesHint({ problem: { field, message } }: Refused): Refused {
+  const hint = 'for a file of Thundernetes, start the host with COMPAT=thundernetes, or see docs/guides/migrating.md'
+  return invalid(field, `${message}; ${hint}`)
 }
 
 /** The schema has made sure that the spec has either `run` or both other fields. */
@@ -175,24 +190,50 @@ export function checkForBackend(
 
 /** A problem of the expanded template, at the field of `run` that causes it. */
 function inTermsOf(run: RunSpec, { problem }: Refused): Refused {
-  return invalid(runFieldsIn(problem.field, run), problem.message)
+  return invalid(runFieldsIn(problem.field, run), runFieldsIn(problem.message, run))
 }
 
-/** Reads the body of an allocation. The result is a copy. */
+/**
+ * Reads the body of an allocation. The result is a copy. A field that is null is absent: serializers of C# and Go write what
+ * is not set so.
+ */
 export function readAllocationRequest(body: unknown): Checked<AllocationRequest> {
+  const request = readRequest(body)
+  // Valid requests, which are on the hot path, are read only once.
+  if (request.ok || !isObject(body)) return request
+  const fields = Object.entries(body)
+  const given = fields.filter(([, value]) => value !== null)
+  if (given.length < fields.length) return readAllocationRequest(Object.fromEntries(given))
+  const [wrong, right] = wrongCase(body) ?? []
+  return wrong === undefined ? request : invalid(wrong, `must be written ${right}: the case of letters matters`)
+}
+
+/** Returns a field that is known in another case, and the known one, which is absent. */
+function wrongCase(body: Readonly<Record<string, unknown>>): readonly [string, string] | undefined {
+  for (const known of Object.keys(allocationRequest.properties)) {
+    if (known in body) continue
+    const wrong = Object.keys(body).find((name) => name.toLowerCase() === known.toLowerCase())
+    if (wrong !== undefined) return [wrong, known]
+  }
+  return undefined
+}
+
+function readRequest(body: unknown): Checked<AllocationRequest> {
   if (!isObject(body)) return checkAllocationRequest(body)
   // This is on the hot path of allocations: reading the fields in a loop would take 50 % longer.
   const { buildID, select, server, order, sessionID, sessionCookie, initialPlayers } = body
   const { labels, annotations, counters, lists } = body
   const changes = labels !== undefined || annotations !== undefined || counters !== undefined || lists !== undefined
   if (select !== undefined || server !== undefined || order !== undefined || changes) return readSelection(body)
+  const known = 2 + Number(sessionCookie !== undefined) + Number(initialPlayers !== undefined)
   const isValid =
+    Object.keys(body).length === known &&
     buildID !== undefined &&
     allocationFields.buildID(buildID) &&
     allocationFields.sessionID(sessionID) &&
     allocationFields.sessionCookie(sessionCookie) &&
     allocationFields.initialPlayers(initialPlayers)
-  if (!isValid) return checkAllocationRequest(body)
+  if (!isValid) return readSelection(body)
   const players = initialPlayers && [...initialPlayers]
   // Four separate literals, because spreading optional fields would cost as much as the rest of this function.
   if (sessionCookie === undefined) {

@@ -5,13 +5,14 @@ import { invalid, type Refused } from './problem.js'
 import { firstOf } from './template-shape.js'
 
 export function expandRun(run: RunSpec): Pick<BuildSpec, 'portsToExpose' | 'template'> {
-  const { command, args, env, image, ports = [] } = run
+  const { command, args, env, image, stdin, ports = [] } = run
   const container = {
     name: 'game',
     ...(image !== undefined && { image }),
     ...(command && { command }),
     ...(args && { args }),
     ...(env && { env: Object.entries(env).map(([name, value]) => ({ name, value })) }),
+    ...(stdin !== undefined && { stdin }),
     ...(ports.length > 0 && { ports: ports.map(({ port, ...others }) => ({ ...others, containerPort: port })) }),
   }
   // A port with two protocols is listed twice, but made public once.

@@ -17,7 +17,11 @@ export interface SeatRequest {
   readonly holdMs: number
 }
 
-export interface JoinRequest extends SessionTarget, SeatRequest {}
+export interface JoinRequest extends SessionTarget, SeatRequest {
+  readonly orAllocate: boolean
+  readonly sessionID?: string
+  readonly sessionCookie?: string
+}
 
 export interface RoomQuery extends SessionTarget {
   readonly seats: number
@@ -28,7 +32,7 @@ const defaultLimit = 100
 
 const checkSeats: Validator<Pick<SeatRequest, 'players'> & Partial<SeatRequest>> = compile(seatRequest)
 const checkRelease: Validator<Pick<SeatRequest, 'players'>> = compile(seatRelease)
-const checkJoin: Validator<SessionTarget & Pick<SeatRequest, 'players'> & Partial<SeatRequest>> = compile(joinRequest)
+const checkJoin: Validator<SessionTarget & Pick<JoinRequest, 'players'> & Partial<JoinRequest>> = compile(joinRequest)
 const checkQuery: Validator<SessionTarget & Partial<Pick<RoomQuery, 'seats' | 'limit'>>> = compile(roomQuery)
 
 export function readSeatRequest(body: unknown): Checked<SeatRequest> {
@@ -47,8 +51,15 @@ export function readSeatRelease(body: unknown): Checked<readonly string[]> {
 export function readJoinRequest(body: unknown): Checked<JoinRequest> {
   const request = checkJoin(body)
   if (!request.ok) return request
-  const { players, holdMs = defaultHoldMs } = request.value
-  return checkSelection(request.value) ?? valid({ ...targetOf(request.value), players: [...players], holdMs })
+  const { players, holdMs = defaultHoldMs, orAllocate = false, sessionCookie, sessionID } = request.value
+  const session = {
+    orAllocate,
+    ...(sessionID !== undefined && { sessionID }),
+    ...(sessionCookie !== undefined && { sessionCookie }),
+  }
+  return (
+    checkSelection(request.value) ?? valid({ ...targetOf(request.value), players: [...players], holdMs, ...session })
+  )
 }
 
 export function readRoomQuery(body: unknown): Checked<RoomQuery> {

@@ -4,7 +4,7 @@
  */
 import { podTemplate } from '../schemas/pod-template.js'
 import { type Checked, invalid, isObject, type Refused, shown, valid } from './problem.js'
-import { compile } from './validator.js'
+import { compileDocument } from './validator.js'
 
 export type Fields = Readonly<Record<string, unknown>>
 
@@ -16,7 +16,7 @@ export interface TemplateShape {
   readonly containers: readonly Fields[]
 }
 
-const check = compile(podTemplate)
+const check = compileDocument(podTemplate)
 
 /** `field` is the path of the template, for messages. */
 export function checkShape(template: unknown, field: string): Checked<TemplateShape> {

@@ -6,8 +6,9 @@
  * how the game runs.
  */
 import type { PodTemplateSpec } from '../model/resources.js'
+import { closestName } from './closest-name.js'
 import { checkExpansion } from './expansion.js'
-import { type Checked, invalid, isObject, type Refused, shownName, valid } from './problem.js'
+import { allInOne, type Checked, invalid, isObject, type Problem, type Refused, shownName, valid } from './problem.js'
 import {
   checkShape,
   type Fields,
@@ -21,8 +22,8 @@ import {
 
 /**
  * Which fields a backend supports. `pod`: the whole template. `container`: the grace period, and the first container's
- * image, imagePullPolicy, command, args, env, workingDir, ports and resources.limits. `process`: like `container`, but
- * without the image and resource fields. `process-memory`: like `process`, with resources.limits.memory.
+ * image, imagePullPolicy, command, args, env, workingDir, ports, stdin, tty and resources.limits. `process`: like `container`, but
+ * without tty and the image and resource fields. `process-memory`: like `process`, with resources.limits.memory.
  */
 export type TemplateSupport = 'pod' | 'container' | 'process' | 'process-memory'
 
@@ -40,6 +41,10 @@ export interface GameContainer {
   readonly ports: readonly { readonly name?: string; readonly containerPort: number; readonly protocol: string }[]
   /** Unparsed, as in the template: `{ cpu: '500m', memory: '256Mi' }`. */
   readonly limits: Readonly<Record<string, string>>
+  /** Whether its standard input is kept open, for lines that are sent to it. */
+  readonly stdin: boolean
+  /** Whether it has a terminal. */
+  readonly tty: boolean
 }
 
 export interface CheckedTemplate {
@@ -81,6 +86,8 @@ function containerOf(container: Fields): GameContainer {
     ...optional('workingDir', stringAt(container, 'workingDir')),
     ports: portsAt(container),
     limits: limitsOf(objectAt(objectAt(container, 'resources'), 'limits')),
+    stdin: container['stdin'] === true,
+    tty: container['tty'] === true,
   }
 }
 
@@ -137,6 +144,8 @@ const containerFields = (support: TemplateSupport): Table => ({
   ports: 'supported',
   resources: support === 'process' ? 'skipped' : 'supported',
   imagePullPolicy: isProcess(support) ? 'skipped' : 'supported',
+  stdin: 'supported',
+  tty: 'supported',
   livenessProbe: 'skipped',
   readinessProbe: 'skipped',
   startupProbe: 'skipped',
@@ -158,6 +167,41 @@ const limitFields = (support: TemplateSupport): Table => ({
   memory: 'supported',
   'ephemeral-storage': 'skipped',
 })
+
+/** Other fields of a pod template in Kubernetes: their names are written as they are meant. */
+const otherFields: ReadonlySet<string> = new Set([
+  ...['activeDeadlineSeconds', 'dnsConfig', 'ephemeralContainers', 'hostAliases', 'hostIPC', 'hostNetwork', 'hostPID'],
+  ...[
+    'hostUsers',
+    'hostname',
+    'hostnameOverride',
+    'initContainers',
+    'os',
+    'overhead',
+    'readinessGates',
+    'resourceClaims',
+  ],
+  ...[
+    'resources',
+    'runtimeClassName',
+    'schedulingGates',
+    'securityContext',
+    'setHostnameAsFQDN',
+    'shareProcessNamespace',
+  ],
+  ...[
+    'subdomain',
+    'volumes',
+    'appProtocol',
+    'claims',
+    'envFrom',
+    'lifecycle',
+    'resizePolicy',
+    'restartPolicy',
+    'restartPolicyRules',
+  ],
+  ...['stdinOnce', 'volumeDevices', 'volumeMounts', 'valueFrom'],
+])
 
 function isProcess(support: TemplateSupport): boolean {
   return support === 'process' || support === 'process-memory'
@@ -189,18 +233,21 @@ function checkSupport(
     return invalid(`${at}[1]`, `is a second container, and the ${backendOf(support)} backend runs only one`)
   }
   const skipped: string[] = []
-  const classified = (fields: Fields, table: Table, where: string) => classify(fields, table, where, support, skipped)
+  const problems: Problem[] = []
+  const classified = (fields: Fields, table: Table, where: string) =>
+    classify(fields, table, where, support, { skipped, problems })
   const resources = support === 'process' ? {} : objectAt(first, 'resources')
-  const problem =
-    classified(template, topFields, field) ??
-    classified(pod, podFields, `${field}.spec`) ??
-    classified(first, containerFields(support), `${at}[0]`) ??
-    firstOf(objectsAt(first, 'env'), (entry, i) => classified(entry, envFields, `${at}[0].env[${i}]`)) ??
-    firstOf(objectsAt(first, 'ports'), (entry, i) => classified(entry, portFields, `${at}[0].ports[${i}]`)) ??
-    classified(resources, resourceFields, `${at}[0].resources`) ??
-    classified(objectAt(resources, 'limits'), limitFields(support), `${at}[0].resources.limits`) ??
-    checkNeeds(first, support, `${at}[0]`)
-  return problem ?? valid({ skipped })
+  classified(template, topFields, field)
+  classified(pod, podFields, `${field}.spec`)
+  classified(first, containerFields(support), `${at}[0]`)
+  objectsAt(first, 'env').forEach((entry, i) => classified(entry, envFields, `${at}[0].env[${i}]`))
+  objectsAt(first, 'ports').forEach((entry, i) => classified(entry, portFields, `${at}[0].ports[${i}]`))
+  classified(resources, resourceFields, `${at}[0].resources`)
+  classified(objectAt(resources, 'limits'), limitFields(support), `${at}[0].resources.limits`)
+  const needed = checkNeeds(first, support, `${at}[0]`)
+  if (needed) problems.push(needed.problem)
+  const [problem, ...others] = problems
+  return problem ? { ok: false, problem: allInOne([problem, ...others]) } : valid({ skipped })
 }
 
 function backendOf(support: TemplateSupport): string {
@@ -211,35 +258,39 @@ function checkNeeds(container: Fields, support: LimitedSupport, at: string): Ref
   if (isProcess(support) && !stringsAt(container, 'command')[0]) {
     return invalid(`${at}.command`, 'is required: it names the program that the process backend starts')
   }
+  if (isProcess(support) && container['tty'] === true) {
+    const way = 'with stdin: true, start the game in one with the program script'
+    return invalid(`${at}.tty`, `must not be true: the process backend has no terminals; ${way}`)
+  }
   if (support === 'container' && !stringAt(container, 'image')) {
     return invalid(`${at}.image`, 'is required: it names the image that the container runs')
   }
   return undefined
 }
 
-/**
- * Collects skipped fields, and returns the problem of the first unsupported one. Ignores empty values such as `volumes: []`,
- * which have no effect.
- */
+/** Collects skipped fields, and the problems of unsupported ones. Ignores empty values such as `volumes: []`, which have no effect. */
 function classify(
   object: Fields,
   table: Table,
   at: string,
   support: TemplateSupport,
-  skipped: string[],
-): Refused | undefined {
+  { skipped, problems }: { readonly skipped: string[]; readonly problems: Problem[] },
+): void {
   for (const [name, value] of Object.entries(object)) {
     if (isEmpty(value)) continue
     const verdict = Object.hasOwn(table, name) ? table[name] : undefined
     if (verdict === 'skipped') skipped.push(`${at}.${name}`)
     if (verdict === undefined) {
-      return invalid(
-        `${at}.${shownName(name)}`,
-        `is not supported by the ${backendOf(support)} backend, and ignoring it could change the game`,
-      )
+      const meant = otherFields.has(name) ? undefined : closestName(name, Object.keys(table))
+      problems.push({
+        field: `${at}.${shownName(name)}`,
+        message:
+          meant === undefined
+            ? `is not supported by the ${backendOf(support)} backend, and ignoring it could change the game`
+            : `is not allowed; did you mean ${meant}?`,
+      })
     }
   }
-  return undefined
 }
 
 function isEmpty(value: unknown): boolean {

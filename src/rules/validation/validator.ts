@@ -12,7 +12,7 @@ import type {
   StringSchema,
 } from '../schemas/schema.js'
 import { closestName } from './closest-name.js'
-import { type Checked, isObject, type Problem, shown, shownName, valid } from './problem.js'
+import { allInOne, type Checked, isObject, maxProblems, type Problem, shown, shownName, valid } from './problem.js'
 import { checkLimits, checkTotal, hasLimits } from './string-limits.js'
 
 /** `root` is the path of the value, for messages. Omitted for a request body, whose fields are named without a prefix. */
@@ -20,9 +20,9 @@ export type Validator<T> = (value: unknown, root?: string) => Checked<T>
 
 /**
  * Returns the first problem with a value. The problem's `field` is relative to the value: `.spec.max`, or empty for the
- * value itself.
+ * value itself. The check of an object, an array or a map adds all problems to `all`, if that is given, until there are many.
  */
-type Check = (value: unknown) => Problem | undefined
+type Check = (value: unknown, all?: Problem[]) => Problem | undefined
 
 export function compile<const S extends Schema>(schema: S): Validator<FromSchema<S>> {
   const check = checkOf(schema)
@@ -32,6 +32,24 @@ export function compile<const S extends Schema>(schema: S): Validator<FromSchema
     if (problem === undefined) return valid(value as FromSchema<S>)
     return { ok: false, problem: { field: fieldAt(problem.field, root), message: problem.message } }
   }
+}
+
+/** Like `compile`, for documents that people write: the message names all problems, not only the first. */
+export function compileDocument<const S extends Schema>(schema: S): Validator<FromSchema<S>> {
+  const check = checkOf(schema)
+  const validate = compile(schema)
+  return (value, root) => {
+    const checked = validate(value, root)
+    if (checked.ok) return checked
+    const [first, ...others] = problemsIn(check, value).map((one) => ({ ...one, field: fieldAt(one.field, root) }))
+    return first ? { ok: false, problem: allInOne([first, ...others]) } : checked
+  }
+}
+
+function problemsIn(check: Check, value: unknown): readonly Problem[] {
+  const all: Problem[] = []
+  const first = check(value, all)
+  return all.length > 0 || first === undefined ? all : [first]
 }
 
 type FieldGuards<S> = { readonly [K in keyof FieldsOf<S>]-?: (value: unknown) => value is FieldsOf<S>[K] }
@@ -54,7 +72,7 @@ function fieldAt(path: string, root: string | undefined): string {
 
 function checkOf(schema: Schema): Check {
   const check = checkOfType(schema)
-  return schema.nullable ? (value) => (value === null ? undefined : check(value)) : check
+  return schema.nullable ? (value, all) => (value === null ? undefined : check(value, all)) : check
 }
 
 function checkOfType(schema: Schema): Check {
@@ -104,25 +122,35 @@ function stringTest(schema: StringSchema): (value: unknown) => boolean {
   }
   const values = schema.const === undefined ? schema.enum : [schema.const]
   if (values !== undefined) tests.push((text) => values.includes(text))
-  if (format !== undefined) tests.push((text) => !Number.isNaN(Date.parse(text)))
+  if (format !== undefined) tests.push(isTime)
   const [first, ...rest] = tests
   if (first === undefined) return (value) => typeof value === 'string'
   if (rest.length === 0) return (value) => typeof value === 'string' && first(value)
   return (value) => typeof value === 'string' && tests.every((test) => test(value))
 }
 
+/** False for days that do not exist, such as 2027-02-30, which `Date.parse` takes for days of the next month. */
+function isTime(text: string): boolean {
+  if (Number.isNaN(Date.parse(text))) return false
+  const [, date] = /^(\d{4}-\d\d-\d\d)(?!\d)/.exec(text) ?? []
+  return date === undefined || new Date(`${date}T00:00:00Z`).toISOString().startsWith(date)
+}
+
 function arrayCheck(schema: ArraySchema): Check {
   const { minItems = 0, maxItems = Infinity, maxTotalBytes, uniqueItems = false } = schema
   const check = checkOf(schema.items)
-  return (value) => {
+  return (value, all) => {
     if (!Array.isArray(value) || value.length < minItems) return mismatch(schema, value)
     if (value.length > maxItems) {
       return { field: '', message: `must have at most ${maxItems} items, but has ${value.length}` }
     }
     for (let i = 0; i < value.length; i++) {
       const problem = check(value[i])
-      if (problem) return prefixed(`[${i}]`, problem)
+      if (!problem) continue
+      if (!all) return prefixed(`[${i}]`, problem)
+      addProblems(all, `[${i}]`, check, value[i])
     }
+    if (all && all.length > 0) return all[0]
     const total = maxTotalBytes === undefined ? undefined : checkTotal(value, maxTotalBytes)
     return total ?? (uniqueItems ? duplicateIn(value) : undefined)
   }
@@ -139,15 +167,18 @@ function mapCheck(schema: MapSchema): Check {
   const { keys, maxTotalBytes } = schema
   const check = checkOf(schema.additionalProperties)
   const checkKey = keys === undefined ? () => undefined : checkOf(keys)
-  return (value) => {
+  return (value, all) => {
     if (!isObject(value)) return mismatch(schema, value)
     for (const name of Object.keys(value)) {
       if (checkKey(name)) {
         return { field: '', message: `must have keys of ${keys?.expected ?? 'another form'}, but has ${shown(name)}` }
       }
       const problem = check(value[name])
-      if (problem) return prefixed(`.${shownName(name)}`, problem)
+      if (!problem) continue
+      if (!all) return prefixed(`.${shownName(name)}`, problem)
+      addProblems(all, `.${shownName(name)}`, check, value[name])
     }
+    if (all && all.length > 0) return all[0]
     return maxTotalBytes === undefined ? undefined : checkTotal(value, maxTotalBytes)
   }
 }
@@ -159,28 +190,62 @@ function objectCheck(schema: ObjectSchema): Check {
     isRequired: required.includes(name),
     check: checkOf(part),
   }))
-  return (value) => {
+  return (value, all) => {
     if (!isObject(value)) return mismatch(schema, value)
-    const unknown = unknownFields === 'refuse' ? unknownFieldIn(value, schema) : undefined
+    const unknown = unknownFields === 'refuse' ? unknownFieldIn(value, schema, all) : undefined
     const early = unknown ?? conflictIn(value, schema)
-    if (early) return early
+    if (early && !all) return early
+    if (early && early !== unknown) all?.push(early)
     for (const { name, isRequired, check } of fields) {
       const part = value[name]
       if (part === undefined && !isRequired) continue
       const problem = check(part)
-      if (problem) return prefixed(`.${name}`, problem)
+      if (!problem) continue
+      if (!all) return prefixed(`.${name}`, problem)
+      addProblems(all, `.${name}`, check, part)
     }
-    return missingIn(value, schema) ?? alternativeIn(value, schema)
+    const late = missingIn(value, schema) ?? (early ? undefined : alternativeIn(value, schema))
+    if (late && all) all.push(late)
+    return all?.[0] ?? late
   }
 }
 
-function unknownFieldIn(value: Readonly<Record<string, unknown>>, { properties }: ObjectSchema): Problem | undefined {
-  const unknown = Object.keys(value).find((name) => !Object.hasOwn(properties, name))
-  if (unknown === undefined) return undefined
+/** Adds the problems of a part of a value. */
+function addProblems(all: Problem[], prefix: string, check: Check, part: unknown): void {
+  // One more than are named, so that the message can say that there are more.
+  if (all.length > maxProblems) return
+  for (const problem of problemsIn(check, part)) all.push(prefixed(prefix, problem))
+}
+
+/** Returns the problem of the first unknown field, which lists the known ones, and adds those of the others to `all`. */
+function unknownFieldIn(
+  value: Readonly<Record<string, unknown>>,
+  { properties }: ObjectSchema,
+  all: Problem[] | undefined,
+): Problem | undefined {
+  const unknown = Object.keys(value).filter((name) => !Object.hasOwn(properties, name))
   const known = Object.keys(properties)
+  const problems = unknown.slice(0, all ? maxProblems + 1 : 1).map((name, i) => unknownField(name, known, i === 0))
+  all?.push(...problems)
+  return problems[0]
+}
+
+/** Like a schema that refuses unknown fields, for an object whose known fields are checked elsewhere. */
+export function checkFieldNames(
+  value: Readonly<Record<string, unknown>>,
+  known: readonly string[],
+): Checked<Readonly<Record<string, unknown>>> {
+  const unknown = Object.keys(value).find((name) => !known.includes(name))
+  if (unknown === undefined) return valid(value)
+  const { field, message } = unknownField(unknown, known, true)
+  return { ok: false, problem: { field: fieldAt(field, undefined), message } }
+}
+
+function unknownField(unknown: string, known: readonly string[], isFirst: boolean): Problem {
   const closest = closestName(unknown, known)
-  const mend = closest === undefined ? `allowed fields are ${known.join(', ')}` : `did you mean ${closest}?`
-  return { field: `.${shownName(unknown)}`, message: `is not allowed; ${mend}` }
+  const field = `.${shownName(unknown)}`
+  if (closest !== undefined) return { field, message: `is not allowed; did you mean ${closest}?` }
+  return { field, message: `is not allowed${isFirst ? `; allowed fields are ${known.join(', ')}` : ''}` }
 }
 
 /** Reports a missing field that another field requires, or that no field is set although at least one must be. */

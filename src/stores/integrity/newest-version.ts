@@ -4,8 +4,9 @@
  *
  * The file is not flushed, so a power loss may leave an older number in it, which hides nothing that it would otherwise show.
  */
-import { closeSync, constants, readFileSync, writeSync } from 'node:fs'
+import { closeSync, constants, fdatasync, readFileSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
+import { promisify } from 'node:util'
 import { openRegularFile } from '../../platform/regular-file.js'
 import { isObject } from '../../rules/validation/problem.js'
 import { jsonOf, seal } from './record-text.js'
@@ -17,22 +18,50 @@ export class NewestVersion {
   readonly found: number
   readonly path: string
   readonly #file: number | undefined
+  #version: number
+  #flushing: Promise<void> | undefined
 
   constructor(directory: string) {
     this.path = join(directory, fileName)
     this.#file = openOrCreate(this.path)
     this.found = this.#file === undefined ? 0 : read(this.#file)
+    this.#version = this.found
   }
 
   /** If that fails, for example because the disk is full, the file keeps an older number. */
   write(version: number): void {
-    if (this.#file === undefined) return
+    this.#version = version
     try {
-      // Always the same length, so that nothing of an older text remains.
-      writeSync(this.#file, seal(fileName, 0, `{"version":${String(version).padStart(16)}}`), 0)
+      this.#write()
     } catch {
       // The record itself is durable.
     }
+  }
+
+  /** Throws the system's error if the file system takes no writes, such as one that has turned read-only. A full disk does not count. */
+  throwIfUnwritable(): void {
+    try {
+      this.#write()
+    } catch (error) {
+      if (!isFull(error)) throw error
+    }
+  }
+
+  /** As `throwIfUnwritable`, and also if the device behind the file system takes none. */
+  flush(): Promise<void> {
+    // A disk that hangs must not take one thread of the runtime for each call.
+    return (this.#flushing ??= this.#flush().finally(() => (this.#flushing = undefined)))
+  }
+
+  async #flush(): Promise<void> {
+    this.throwIfUnwritable()
+    if (this.#file !== undefined) await promisify(fdatasync)(this.#file)
+  }
+
+  #write(): void {
+    if (this.#file === undefined) return
+    // Always the same length, so that nothing of an older text remains.
+    writeSync(this.#file, seal(fileName, 0, `{"version":${String(this.#version).padStart(16)}}`), 0)
   }
 
   close(): void {
@@ -47,6 +76,10 @@ function openOrCreate(path: string): number | undefined {
   } catch {
     return undefined
   }
+}
+
+function isFull(error: unknown): boolean {
+  return isObject(error) && (error['code'] === 'ENOSPC' || error['code'] === 'EDQUOT')
 }
 
 function read(file: number): number {

@@ -9,6 +9,7 @@ import { createFleet } from '../../fleet/create-fleet.js'
 import type { TestedJournal } from './models/tested-journal.js'
 import { SimulationRun } from './run.js'
 import { Violation } from './world/world.js'
+import { isError } from '../../rules/model/realms.js'
 
 export interface SimulationOptions {
   /** The seed, which determines the whole run. */
@@ -56,9 +57,7 @@ export async function simulateWith(
   } catch (error) {
     if (FleetError.is(error, 'invalid')) throw error
     violation =
-      error instanceof Violation
-        ? error.message
-        : `unexpected error: ${error instanceof Error ? error.stack : String(error)}`
+      error instanceof Violation ? error.message : `unexpected error: ${isError(error) ? error.stack : String(error)}`
     simulation.noteFinalState()
   } finally {
     simulation.stop()

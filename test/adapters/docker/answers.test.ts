@@ -88,6 +88,41 @@ it('a container that stopped with its engine counts as interrupted, even before 
   expect(await containers.list({})).toMatchObject([lost])
 })
 
+// After a start that a shutdown of the engine cut off, the engine or the fleet removes the container.
+it('a container that is being removed before it ever ran has not exited', async () => {
+  const api = apiOf(({ path }) => {
+    if (path === '/networks/bridge') return { Created: '2026-01-01T00:00:00Z' }
+    if (path === '/containers/json')
+      return [{ Id: id, Labels: labels, State: 'removing', Status: 'Removal In Progress' }]
+    const state = { Status: 'removing', ExitCode: 0, FinishedAt: '0001-01-01T00:00:00Z', Error: '' }
+    return { Id: id, Config: { Labels: labels }, State: state }
+  })
+  const listeners = new Listeners('docker', silentLogger)
+  const containers = new Containers({
+    ...{ api, fleet: 'f', node: 'box', listeners, clock: systemClock, logger: silentLogger },
+    creations: new Creations(listeners),
+  })
+  expect(await containers.list({})).toEqual([])
+})
+
+it('a list frees the ports of a container that was removed without an event, even of the newest one', async () => {
+  let listed: readonly object[] = ['a', 'b'].map((name, i) => ({
+    Id: name.repeat(64),
+    Labels: { ...labels, 'gamekeeper.server': `arena-${name}`, 'gamekeeper.ports': `7777:${20_000 + i}` },
+    ...{ State: 'running', Status: 'Up 1 second' },
+  }))
+  const listeners = new Listeners('docker', silentLogger)
+  const containers = new Containers({
+    ...{ api: apiOf(() => listed), fleet: 'f', node: 'box', listeners, clock: systemClock, logger: silentLogger },
+    creations: new Creations(listeners),
+  })
+  await containers.list({})
+  expect([...containers.heldPorts()]).toEqual([20_000, 20_001])
+  listed = listed.slice(0, 1)
+  await containers.list({})
+  expect([...containers.heldPorts()]).toEqual([20_000])
+})
+
 it.each([
   ['comes after its exit', true, 'it was killed for using more memory than its limit of 64 MiB'],
   ['does not come', false, undefined],
@@ -191,7 +226,7 @@ it('a followed log whose stream ends at once reconnects with back-off, and conti
     return Readable.from(streams.shift() ?? [])
   })
   const since = performance.now()
-  const source = { api, id, isRunning: async () => streams.length > 0 }
+  const source = { api, id, tty: false, isRunning: async () => streams.length > 0 }
   const lines: string[] = []
   for await (const line of containerLogs(source, { follow: true, tail: 5 })) lines.push(line)
   expect(lines).toEqual(['one', 'cut'])

@@ -107,6 +107,25 @@ describeOnEngine('a container', () => {
     await vi.waitFor(async () => expect(await find(backend, spec)).toMatchObject(exit), waitOptions)
   })
 
+  // So does an engine that shuts down, before it ends itself.
+  it('that exits with 0 after `docker stop` was interrupted; one that does so by itself was not', async () => {
+    const backend = await open()
+    const stopped = specOf('trap "exit 0" TERM; echo ready; while true; do sleep 0.1; done')
+    const finished = specOf('exit 0')
+    for (const spec of [stopped, finished]) await backend.create(spec)
+    const output = async () => linesOf(backend.logs?.(stopped.ref) ?? noLogs())
+    await vi.waitFor(async () => expect(await output()).toEqual(['ready']), waitOptions)
+    await (await containerOf(backend.fleet, stopped)).stop()
+    const exited = { phase: 'exited', exitCode: 0 }
+    await vi.waitFor(
+      async () => expect(await find(backend, stopped)).toMatchObject({ ...exited, interrupted: true }),
+      waitOptions,
+    )
+    const instance = await inPhase(backend, finished, 'exited')
+    expect(instance).toMatchObject(exited)
+    expect(instance.interrupted).toBe(undefined)
+  })
+
   it('that is paused counts as running and can be terminated', async () => {
     const backend = await open()
     const spec = specOf('sleep 600')

@@ -20,6 +20,7 @@ describeOnEngine('the Docker backend', () => {
     'exits-5-late': sh('sleep 1; exit 5'),
     'ignores-terminate': sh(`trap 'echo signalled' TERM; echo up; while :; do sleep 0.1; done`),
     'no-such-command': ['/no/such/command'],
+    'prints-stdin': ['cat'],
   }
   for (const init of [true, false]) {
     let backend: Backend
@@ -37,6 +38,7 @@ describeOnEngine('the Docker backend', () => {
             {
               name: 'game',
               image: baseImage,
+              stdin: program === 'prints-stdin',
               command: program === 'runs' && !init ? sh(`trap 'exit 0' TERM; sleep 600 & wait`) : commands[program],
             },
           ],

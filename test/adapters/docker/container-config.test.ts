@@ -1,6 +1,6 @@
 /** Parsing of templates, options, image names and engine streams, without an engine. */
 import { describe, expect, it } from 'vitest'
-import { readImageName } from '../../../adapters/docker/images/image-name.js'
+import { readImageName } from '../../../adapters/shared/image-name.js'
 import { framesOf, linesOf } from '../../../adapters/docker/engine/streams.js'
 import { resolveDockerOptions, type DockerBackendOptions } from '../../../adapters/docker/options.js'
 import { quantityOf } from '../../../adapters/shared/quantity.js'

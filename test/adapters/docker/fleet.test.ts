@@ -5,7 +5,7 @@ import { createFleet, type Fleet, type FleetEvent } from 'gamekeeper'
 import { describeOnEngine } from './describe-on-engine.js'
 import { docker } from './engine.js'
 import { buildExampleImage, exampleImage, exampleTemplate } from './example-image.js'
-import { cleanUp, containersOf, onCleanUp, open } from './support.js'
+import { cleanUp, containersOf, freshDirectory, newFleetName, onCleanUp, open } from './support.js'
 
 afterEach(cleanUp, 120_000)
 vi.setConfig({ testTimeout: 180_000, hookTimeout: 120_000 })
@@ -56,6 +56,29 @@ function endingOf(events: readonly FleetEvent[], server: string): Promise<FleetE
     return found
   }, waitOptions)
 }
+
+describeOnEngine('a host that starts before the one that it replaces has closed', () => {
+  it('waits for its directory with waitForDirectoryMs, and is refused without', async () => {
+    const [directory, fleetName] = [await freshDirectory(), newFleetName()]
+    const start = async (waitForDirectoryMs?: number) => {
+      const warn = vi.fn()
+      const logger = { debug() {}, info() {}, warn, error() {} }
+      const wait = waitForDirectoryMs === undefined ? {} : { waitForDirectoryMs }
+      const backend = await open({ directory, fleet: fleetName, logger, ...wait })
+      return { warn, fleet: createFleet({ backend, agent: { port: 0 }, logger }) }
+    }
+    const first = await (await start()).fleet
+    onCleanUp(() => first.close())
+    await expect((await start()).fleet).rejects.toMatchObject({ code: 'directory-in-use' })
+    const { warn, fleet } = await start(60_000)
+    const waits = expect.stringContaining('waiting up to 60000 ms until it is free')
+    await vi.waitFor(() => expect(warn.mock.calls.map(([, text]) => text)).toContainEqual(waits), waitOptions)
+    await first.close()
+    const second = await fleet
+    onCleanUp(() => second.close())
+    expect(await second.health()).toMatchObject({ leads: true })
+  })
+})
 
 describeOnEngine('a server whose container', () => {
   beforeAll(buildExampleImage)

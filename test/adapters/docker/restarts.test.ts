@@ -105,7 +105,12 @@ describeOnOwnEngine('a killed and restarted daemon', () => {
     await createBuild(fleet, 2, 4)
     const allocations = [await allocate(fleet, randomUUID()), await allocate(fleet, randomUUID())]
     await standingBy(fleet, 2)
-    const ids = (await containersOf(fleetName, engine.docker)).map(({ Id }) => Id).toSorted()
+    const containers = async () =>
+      (await containersOf(fleetName, engine.docker))
+        .map(({ Id, State, Names }) => [Id, State, ...Names].join(' '))
+        .toSorted()
+    await expect.poll(containers).toHaveLength(4)
+    const running = await containers()
     await engine.stop('SIGKILL')
     // A retry of a session that already has a server does not need the engine.
     const [first] = allocations
@@ -118,10 +123,10 @@ describeOnOwnEngine('a killed and restarted daemon', () => {
         expect(await sayOverUdp(portOf(allocation))).toContain(`session ${allocation.SessionID}`)
       }, waitOptions)
     }
-    expect((await containersOf(fleetName, engine.docker)).map(({ Id }) => Id).toSorted()).toEqual(ids)
     expect(events.filter(({ type }) => type === 'ServerEnding')).toEqual([])
+    expect(await containers()).toEqual(running)
     // Events arrive again.
-    await engine.docker.getContainer(ids[0] ?? '').kill({ signal: 'SIGKILL' })
+    await engine.docker.getContainer(running[0]?.split(' ')[0] ?? '').kill({ signal: 'SIGKILL' })
     await vi.waitFor(() => expect(events.map(({ type }) => type)).toContain('ServerEnding'), { timeout: 20_000 })
   })
 

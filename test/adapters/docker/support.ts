@@ -60,8 +60,12 @@ export async function open(
   return Object.assign(backend, { fleet })
 }
 
-/** Below the ports that the kernel gives to outgoing connections (from 32768) and those that the tests on Kubernetes use. */
-let first = 10_000 + (process.pid % 35) * 200
+/**
+ * Below the ports that the kernel gives to outgoing connections (from 32768) and those that the tests on Kubernetes use. Two files that run
+ * side by side have none in common.
+ */
+const block = (Number(process.env['VITEST_POOL_ID'] ?? 0) % 2) * 17 + (process.pid % 17)
+let first = 10_000 + block * 200
 
 /** A port range that no other test of this file uses. */
 export function nextRange(size: number): { readonly first: number; readonly last: number } {

@@ -165,7 +165,12 @@ describeOnCluster('the Kubernetes backend on a real cluster', () => {
       })
       const spec = specOf(space, '', {
         metadata: { annotations: { 'kubectl.kubernetes.io/default-container': 'game' } },
-        pod: { containers: [container('sidecar', 'exit 9'), container('game', 'sleep 8; echo played; exit 4')] },
+        pod: {
+          containers: [
+            container('sidecar', 'exit 9'),
+            container('game', 'until [ -e /go ]; do sleep 0.1; done; echo played; exit 4'),
+          ],
+        },
       })
       await backend.create(spec)
       const reason = await vi.waitFor(async () => {
@@ -174,6 +179,7 @@ describeOnCluster('the Kubernetes backend on a real cluster', () => {
         return instance.reason
       }, waitOptions)
       expect(reason).toBe('container sidecar exited with code 9')
+      await kubectl('exec', '-n', space, spec.ref.name, '-c', 'game', '--', 'touch', '/go')
       expect(await inPhase(backend, spec, 'exited')).toMatchObject({ exitCode: 4 })
       expect(await linesOf(backend.logs(spec.ref))).toEqual(['played'])
     })

@@ -1,7 +1,7 @@
 /** The Helm chart on a cluster: installed, used, upgraded and uninstalled by the commands that docs/guides/kubernetes.md prints. */
 import { execFile } from 'node:child_process'
 import { randomUUID } from 'node:crypto'
-import { cp, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { cp, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
@@ -11,6 +11,7 @@ import { describeWith } from '../../examples/with-program.js'
 import { blocks, fileOf } from '../../package/pages.js'
 import { root } from '../../package/sources.js'
 import { clusterApi, kubectl, makeNamespace, namespaceName, removeNamespace } from './support/cluster.js'
+import { installDefinitions } from './support/definitions.js'
 import { describeOnCluster } from './support/describe-on-cluster.js'
 import { makeExampleImages } from './support/example-images.js'
 import { sayTcp } from './support/support.js'
@@ -28,11 +29,11 @@ describeWith('helm', describeOnCluster)('the Helm chart on a cluster', () => {
 
   beforeAll(async () => {
     await makeExampleImages()
+    // Helm leaves those that an earlier version has installed.
+    await installDefinitions()
     games = await makeNamespace(api)
     folder = await mkdtemp(join(tmpdir(), 'gamekeeper-chart-'))
     await cp(join(root, 'examples'), join(folder, 'examples'), { recursive: true })
-    const arena = join(folder, 'examples/kubernetes/more/arena.yaml')
-    await writeFile(arena, (await readFile(arena, 'utf8')).replace('namespace: default', `namespace: ${games}`))
     const values = blocks(page, 'yaml').find((text) => fileOf(text) === 'values.yaml') ?? ''
     const own = `namespaces: [${games}]\nportRange: ${portRange}\nenv: { REGION: eu }\nnetworkPolicy: { enabled: true }\n`
     await writeFile(join(folder, 'values.yaml'), `${values}${own}`)
@@ -57,6 +58,7 @@ describeWith('helm', describeOnCluster)('the Helm chart on a cluster', () => {
     const line = command
       .replace(/(--namespace|delete namespace) gamekeeper/, `$1 ${host}`)
       .replace('--namespace default', `--namespace ${games}`)
+      .replace(/ (?:gsb\/arena|\S+arena\.yaml)$/, `$& --namespace ${games}`)
       .replace(/^kubectl get gamekeeper$/, `$& --namespace ${games}`)
       .replace(/^kubectl delete -f .*$/, '$& --dry-run=server')
     return (await run('sh', ['-c', `${line} ${more}`], { cwd: folder, maxBuffer: 64 * 1024 * 1024 })).stdout
@@ -90,9 +92,8 @@ describeWith('helm', describeOnCluster)('the Helm chart on a cluster', () => {
     expect(notes).toContain(`http://gamekeeper-allocation.${host}:5000`)
     expect(await kubectl('get', 'pdb', '-n', games, '-o', 'name')).toContain('matches')
     await printed('kubectl apply -f examples/kubernetes/more/arena.yaml')
-    await vi.waitFor(async () => {
-      expect(await printed('kubectl get gamekeeper')).toMatch(/^gameserverbuild\S+arena +2\/2 +0 +0 +Healthy/m)
-    }, waitOptions)
+    expect(await printed('kubectl wait --for=condition=Ready')).toContain('arena condition met')
+    expect(await printed('kubectl get gamekeeper')).toMatch(/^gameserverbuild\S+arena +2\/2 +0 +0 +Healthy +True/m)
 
     const sessionID = randomUUID()
     const { allocate: token, manage } = await tokens()
@@ -118,9 +119,30 @@ describeWith('helm', describeOnCluster)('the Helm chart on a cluster', () => {
     }, waitOptions)
     expect(await say()).toContain(`session ${sessionID}`)
 
+    // New hosts that may not read the Lease are never ready, so the old ones stay, and allocate.
+    const deployment = ['-n', host, 'deployment/gamekeeper'] as const
+    await kubectl('set', 'env', ...deployment, `SYSTEM_NAMESPACE=${games}`)
+    await expect(kubectl('rollout', 'status', ...deployment, '--timeout=15s')).rejects.toThrow('timed out')
+    expect(await kubectl('get', ...deployment, '-o', 'jsonpath={.status.readyReplicas}')).toBe('2')
+    expect(await (await allocate(token, sessionID)).json()).toEqual(allocation)
+    await kubectl('rollout', 'undo', ...deployment)
+    await kubectl('rollout', 'status', ...deployment, '--timeout=60s')
+
+    // The new hosts are heard at the address of the old ones, and the match goes on.
+    const agent = () => kubectl('get', 'svc', '-n', host, 'gamekeeper-agent', '-o', 'jsonpath={.spec.clusterIP}')
+    const address = await agent()
+    await printed('helm uninstall')
+    await printed('helm install', settings)
+    expect(await agent()).toBe(address)
+    await vi.waitFor(async () => {
+      const again = await allocate((await tokens())['allocate'], sessionID)
+      expect(await again.json()).toEqual(allocation)
+    }, waitOptions)
+
     await printed('kubectl delete gsb --all')
     await vi.waitFor(async () => expect(await printed('kubectl get gs,pods', '-o name')).toBe(''), waitOptions)
     await printed('helm uninstall')
+    await printed('kubectl delete service')
     const kinds =
       'all,ingresses,networkpolicies,secrets,serviceaccounts,pdb,roles,rolebindings,clusterroles,clusterrolebindings'
     const ours = 'app.kubernetes.io/instance=gamekeeper'

@@ -32,6 +32,7 @@ describeOnCluster('the Kubernetes backend', () => {
     'exits-5-late': sh('sleep 1; exit 5'),
     'ignores-terminate': sh(`trap 'echo signalled' TERM; echo up; while :; do sleep 0.1; done`),
     'no-such-command': ['/no/such/command'],
+    'prints-stdin': ['cat'],
   }
   const logged = async ({ namespace, name }: Ref, text: string) => {
     const log = () => kubectl('logs', '-n', namespace, name)
@@ -44,7 +45,15 @@ describeOnCluster('the Kubernetes backend', () => {
     template: (program) => ({
       spec: {
         automountServiceAccountToken: false,
-        containers: [{ name: 'game', image: baseImage, imagePullPolicy: 'Never', command: commands[program] }],
+        containers: [
+          {
+            name: 'game',
+            image: baseImage,
+            imagePullPolicy: 'Never',
+            command: commands[program],
+            stdin: program === 'prints-stdin',
+          },
+        ],
       },
     }),
     programUp: ({ ref }) => logged(ref, 'up'),

@@ -42,8 +42,6 @@ describeOnCluster('examples/kubernetes', () => {
       await cp(at(`examples/kubernetes/${file}`), join(folder, file))
     }
     await writeFile(join(folder, 'gamekeeper.yaml'), text)
-    const build = await readFile(at('examples/kubernetes/more/arena.yaml'), 'utf8')
-    await writeFile(join(folder, 'arena.yaml'), build.replace('namespace: default', `namespace: ${games}`))
   }, 280_000)
   afterAll(async () => {
     // The host would create these again, so they are deleted after it.
@@ -95,9 +93,9 @@ describeOnCluster('examples/kubernetes', () => {
     { timeout: 300_000 },
     async () => {
       await kubectl('apply', '-k', folder)
-      await kubectl('apply', '-f', join(folder, 'arena.yaml'))
+      await kubectl('apply', '-n', games, '-f', at('examples/kubernetes/more/arena.yaml'))
       await vi.waitFor(async () => {
-        expect(await kubectl('get', 'gsb', '-n', games, '--no-headers')).toMatch(/^arena +2\/2 +0 +0 +Healthy/)
+        expect(await kubectl('get', 'gsb', '-n', games, '--no-headers')).toMatch(/^arena +2\/2 +0 +0 +Healthy +True/)
       }, waitOptions)
 
       const buildID = await kubectl('get', 'gsb', '-n', games, 'arena', '-o', 'jsonpath={.spec.buildID}')

@@ -5,7 +5,7 @@ import { kubectl } from './support/cluster.js'
 import { countingProxy } from './support/counting-proxy.js'
 import { describeOnCluster } from './support/describe-on-cluster.js'
 import { ownNamespace } from './support/own-namespace.js'
-import { HollowGames, hollowBuild, freeHollowPods, removePods, standingBy } from './support/scale-fleet.js'
+import { HollowGames, hollowBuild, freeHollowPods, removePods } from './support/scale-fleet.js'
 
 const size = 400
 const portRange = '22000-25000'
@@ -32,9 +32,11 @@ describeOnCluster('a fleet of 400 on hollow nodes', () => {
       onTestFinished(() => games.stop())
       const first = await games.openFleet({ namespaces: [space()], portRange })
       onTestFinished(() => first.close())
-      const isUp = standingBy(first, size)
       await first.builds.create(hollowBuild(space(), size))
-      await isUp
+      await vi.waitFor(async () => {
+        const { status } = await first.builds.get({ namespace: space(), name: 'arena' })
+        expect(status).toMatchObject({ currentStandingBy: size })
+      }, waitOptions)
       await first.close()
 
       // Another host, whose requests are recorded.

@@ -16,6 +16,7 @@ const commands: Record<ConformanceProgram, readonly string[]> = {
   'exits-5-late': sh('sleep 1; exit 5'),
   'ignores-terminate': sh(`trap ': >$HOME/signalled' TERM; : >$HOME/up; while :; do sleep 0.1; done`),
   'no-such-command': ['/no/such/command'],
+  'prints-stdin': ['cat'],
 }
 
 let current = ''
@@ -26,7 +27,9 @@ const appears = (path: string) => vi.waitFor(() => expect(existsSync(path)).toBe
 
 const cases = backendConformance({
   graceMs: 500,
-  template: (program) => ({ spec: { containers: [{ name: 'game', command: commands[program] }] } }),
+  template: (program) => ({
+    spec: { containers: [{ name: 'game', command: commands[program], stdin: program === 'prints-stdin' }] },
+  }),
   programUp: ({ ref }) => appears(fileOf(ref, 'up')),
   programSignalled: ({ ref }) => appears(fileOf(ref, 'signalled')),
   async open({ publicPorts = 100 }) {

@@ -22,6 +22,8 @@ test('the defaults match the documentation', () => {
     logRetentionMs: 24 * 60 * 60 * 1000,
     maxLogFiles: 1000,
     pollIntervalMs: 250,
+    waitForDirectoryMs: 0,
+    development: undefined,
   })
 })
 
@@ -29,7 +31,11 @@ test('the backend declares its capabilities and its default store', () => {
   const backend = processBackend({ directory: '/srv/some-fleet' })
   expect(backend.name).toBe('process')
   expect(backend.capabilities).toEqual({ template: expect.stringMatching(/^process(-memory)?$/), agent: true })
-  expect(backend.defaultStore).toEqual({ kind: 'file', directory: '/srv/some-fleet/store' })
+  expect(backend.defaultStore).toEqual({
+    kind: 'file',
+    directory: '/srv/some-fleet/store',
+    waitForDirectoryMs: 0,
+  })
 })
 
 test.each<[object, RegExp]>([

@@ -3,7 +3,8 @@ import { once } from 'node:events'
 import { closeSync, existsSync, mkdirSync, openSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { afterEach, expect, test } from 'vitest'
+import { afterEach, expect, test, vi } from 'vitest'
+import { InstanceFiles } from '../../../adapters/process/files/instance-files.js'
 import { cancelStart, startSupervisor } from '../../../adapters/process/run/supervisor.js'
 import { identityOf } from '../../../src/platform/process-identity.js'
 import { abandoned, edit, listening, recordOf, recordPath, startHost } from './hosts.js'
@@ -78,7 +79,7 @@ test('a recorded start without a process is cancelled: it is not listed, and a l
   mkdirSync(runDirectory)
   expect(cancelStart(runDirectory)).toBe(true)
   const log = openSync(join(directory, 'log'), 'a')
-  const child = await startSupervisor({
+  const supervisor = await startSupervisor({
     runDirectory,
     mark: 'abc',
     program: '/bin/sh',
@@ -87,13 +88,14 @@ test('a recorded start without a process is cancelled: it is not listed, and a l
     workingDir: directory,
     helpers: [],
     guardsHelpers: false,
+    stdin: false,
     sandboxed: false,
     endsWithHost: false,
     cgroups: [],
     log,
   })
   closeSync(log)
-  await once(child, 'exit')
+  await until('the supervisor has ended', () => supervisor?.hasEnded)
   expect(existsSync(started)).toBe(false)
   expect(readFileSync(join(runDirectory, 'exit'), 'utf8')).toBe('125\n')
 })
@@ -112,6 +114,15 @@ test('a record that was never started is not an instance, and its name can be re
   expect(await next.list()).toEqual([])
   expect(existsSync(instance)).toBe(false)
   expect(await next.create(spec)).toMatchObject({ phase: 'running' })
+})
+
+test('a game whose record cannot be written is not started', async () => {
+  const directory = freshDirectory()
+  const full = Object.assign(new Error('no space left on device'), { code: 'ENOSPC' })
+  const writes = vi.spyOn(InstanceFiles.prototype, 'writeRecord').mockRejectedValueOnce(full)
+  onCleanUp(() => writes.mockRestore())
+  await expect(open(directory).create(gameOf(idle))).rejects.toMatchObject({ code: 'unavailable' })
+  expect(await open(directory).list()).toEqual([])
 })
 
 test('another process that reuses the process ID is neither recovered nor killed', async () => {

@@ -97,7 +97,7 @@ test('a host starts with stored builds of an earlier version that would exhaust 
   const tooLong = await allocate('é'.repeat(520_000))
   expect(tooLong).toMatchObject({
     status: 400,
-    text: '{"error":"sessionCookie must have at most 32768 bytes of UTF-8, but has 1040000"}',
+    text: '{"error":"sessionCookie must have at most 32768 bytes of UTF-8, but has 1040000","code":"invalid"}',
   })
   const longest = 'é'.repeat(sizeLimits.sessionCookieBytes / 2)
   expect((await allocate(longest)).status).toBe(200)

@@ -42,6 +42,7 @@ export interface GameOptions {
   readonly args?: readonly string[]
   readonly workingDir?: string
   readonly containerPorts?: readonly object[]
+  readonly stdin?: boolean
   /** `resources.limits.memory` */
   readonly memory?: string
 }
@@ -56,6 +57,7 @@ export function specOf(command: readonly string[], options: GameOptions = {}): I
     args,
     workingDir,
     containerPorts,
+    stdin,
     memory,
   } = options
   return {
@@ -72,6 +74,7 @@ export function specOf(command: readonly string[], options: GameOptions = {}): I
             ...(args ? { args } : {}),
             ...(workingDir === undefined ? {} : { workingDir }),
             ...(containerPorts ? { ports: containerPorts } : {}),
+            ...(stdin === undefined ? {} : { stdin }),
             ...(memory === undefined ? {} : { resources: { limits: { memory } } }),
           },
         ],

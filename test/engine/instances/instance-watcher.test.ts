@@ -94,7 +94,12 @@ async function scene(
 }
 
 const starts = { state: 'Initializing', health: 'Healthy' } as const
-const plays = { ...standsBy, state: 'Active', session: { id: 's', initialPlayers: [] } } as const
+const plays = {
+  ...standsBy,
+  reachedStandingByOn: 1,
+  state: 'Active',
+  session: { id: 's', initialPlayers: [] },
+} as const
 
 describe('an instance event', () => {
   it('marks the server as running and sets its address and node', async () => {
@@ -126,7 +131,7 @@ describe('an instance event', () => {
   })
 
   it.each([
-    ['exited with 0', { exitCode: 0 }, { reason: 'Exited', crash: false }],
+    ['exited with 0 before it was ready', { exitCode: 0 }, { reason: 'Exited', crash: true }],
     ['exited with 3', { exitCode: 3 }, { reason: 'NonZeroExit', crash: true }],
     ['ended for an unknown reason', {}, { reason: 'Gone', crash: true }],
   ])('terminates a server whose process %s', async (_, how, ending) => {

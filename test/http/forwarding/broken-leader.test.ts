@@ -33,6 +33,27 @@ describe('a leader whose connection breaks', () => {
     expect(text).toContain('it may have been carried out')
   })
 
+  it('while it sends a line to a game: the caller learns that the outcome is unknown, and the line is not sent again', async () => {
+    const { leader, other } = await pair()
+    const template = { spec: { containers: [{ name: 'game', stdin: true }] } }
+    await leader.fleet.builds.create(build({ buildID: 'b2', standingBy: 1, max: 1, template }, 'console'))
+    const servers = () => leader.fleet.servers.list({ build: 'console' })
+    await until(async () => (await servers())[0]?.status.state === 'StandingBy')
+    const [server] = await servers()
+    await call('GET', `${other.manage}/gameserverbuilds`)
+    let sent = 0
+    leader.fleet.on('Audited', ({ action }) => void (sent += action === 'writeStdin' ? 1 : 0))
+    leader.proxy.mute(true)
+    const url = `${other.manage}/gameservers/default/${server?.metadata.name}/stdin`
+    const answer = call('POST', url, { body: { line: 'give amie gold' } })
+    await until(() => sent === 1)
+    leader.proxy.cut()
+    const { status, text } = await answer
+    expect(status).toBe(500)
+    expect(text).toContain('it may have been carried out')
+    expect(sent).toBe(1)
+  })
+
   it('its address is lost for a moment: what it has begun goes on', async () => {
     const { election, leader, other } = await pair()
     await call('GET', `${other.manage}/gameserverbuilds`)
@@ -59,6 +80,30 @@ describe('a leader whose connection breaks', () => {
     await silence()
     const allocation = await call('POST', `${other.allocate}?wait=0.1`, { body: session() })
     expect(allocation).toMatchObject({ status: 503, headers: { 'gamekeeper-error': 'not-leader' } })
+  })
+
+  it('it is frozen: a call that cannot be repeated fails, and a caller who waits moves to the next leader, without a cut connection', async () => {
+    const { leader, other } = await pair()
+    await call('GET', `${other.manage}/gameserverbuilds`)
+    leader.proxy.mute(true)
+    const created = await call('POST', `${other.manage}/gameserverbuilds`, { body: build({ buildID: 'b2' }, 'second') })
+    expect(created).toMatchObject({ status: 500, headers: { 'gamekeeper-error': 'unavailable' } })
+    expect(created.text).toContain('it may have been carried out')
+    const answer = call('POST', `${other.allocate}?wait=50`, { body: session() })
+    other.lead()
+    expect((await answer).status).toBe(200)
+  })
+
+  it('it takes long to answer a caller who waits, and is asked meanwhile whether it is there', async () => {
+    const { leader, other } = await pair(1)
+    await leader.fleet.builds.patch('arena', { standingBy: 1, max: 1 })
+    expect((await call('POST', `${other.allocate}?wait=1`, { body: session() })).status).toBe(200)
+    const waiting = call('POST', `${other.allocate}?wait=50`, { body: session() })
+    await until(() => leader.fleet.stats().builds.some(({ waiting: callers }) => callers === 1))
+    const { connections } = leader.proxy
+    await until(() => leader.proxy.connections > connections)
+    await leader.fleet.builds.patch('arena', { standingBy: 1, max: 4 })
+    expect((await waiting).status).toBe(200)
   })
 
   it('before it has received anything: the call goes to the next leader', async () => {

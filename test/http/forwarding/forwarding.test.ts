@@ -47,18 +47,53 @@ describe('a host that does not lead', () => {
     expect((await call('HEAD', `${other.manage}/gameserverbuilds`)).status).toBe(200)
   })
 
-  it('is ready while it reaches the leader', async () => {
+  it('is ready while it reaches the leader, or could lead itself', async () => {
     const { election, leader, other } = await pair()
+    const ready = async () => (await other.fleet.health()).ready
     expect(await other.fleet.health()).toMatchObject({ ready: true, leads: false, problems: [] })
     expect((await call('GET', `${other.served.managementUrl}/readyz`)).status).toBe(200)
+    // Calls are held until a host leads.
     election.lead(undefined)
-    await until(async () => !(await other.fleet.health()).ready)
-    expect((await other.fleet.health()).problems[0]).toContain('no host leads the fleet now')
+    await until(async () => !(await leader.fleet.health()).leads)
+    expect(await ready()).toBe(true)
+    election.block('leases are forbidden', other.address)
+    await until(async () => !(await ready()))
+    expect((await other.fleet.health()).problems).toEqual([
+      expect.stringContaining('no host leads the fleet now'),
+      expect.stringContaining('leases are forbidden'),
+    ])
     leader.lead()
-    await until(async () => (await other.fleet.health()).ready)
+    await until(ready)
     // So that a load balancer leaves it out.
     await leader.served.handOver()
     expect(await leader.fleet.health()).toMatchObject({ ready: false })
+  })
+
+  it('is not ready before it could lead, although it reaches the leader: a rollout would replace the leader with it', async () => {
+    const { election, open } = await pair()
+    election.block('leases are forbidden')
+    const next = await open()
+    const ready = async () => (await next.fleet.health()).ready
+    expect(await next.fleet.health()).toMatchObject({ ready: false, problems: [expect.stringContaining('forbidden')] })
+    const answer = await call('GET', `${next.served.managementUrl}/readyz`)
+    expect(answer).toMatchObject({ status: 503, headers: { 'retry-after': '1' } })
+    election.block(undefined, next.address)
+    await until(ready)
+    election.block('leases are forbidden', next.address)
+    expect(await ready()).toBe(true)
+  })
+
+  it('is not ready while it is to lead, and cannot read what the fleet has', async () => {
+    const broken = { list: () => Promise.reject(new Error('the engine speaks another version')) }
+    const { election, open } = hosts({ ...broken, probe: () => Promise.resolve() })
+    const host = await open()
+    expect(await host.fleet.health()).toMatchObject({ ready: true })
+    host.lead()
+    await until(async () => !(await host.fleet.health()).ready)
+    expect((await host.fleet.health()).problems.join()).toContain('the engine speaks another version')
+    // Another host may be able to.
+    election.lead(undefined)
+    await until(async () => (await host.fleet.health()).ready)
   })
 
   it('refuses a caller itself, and tells the leader who the others are', async () => {
@@ -160,6 +195,16 @@ describe('while nobody leads', () => {
     await call('POST', `${other.allocate}?wait=0.1`, { body: session() })
     other.lead()
     expect((await answer).status).toBe(200)
+  })
+
+  it('an allocation without wait is refused while other calls are still held', async () => {
+    const { election, other } = await pair(1, { holdMs: 'usual' })
+    election.lead(undefined)
+    const reading = call('GET', `${other.manage}/gameserverbuilds`)
+    const refused = await call('POST', other.allocate, { body: session() })
+    expect(refused).toMatchObject({ status: 503, headers: { 'gamekeeper-error': 'not-leader', 'retry-after': '1' } })
+    other.lead()
+    expect((await reading).status).toBe(200)
   })
 
   it('callers who wait for a server move to the next leader', async () => {

@@ -1,6 +1,7 @@
 /** Heartbeats that reach a host that does not lead: the leader answers them, also those that it holds. */
 import { agentListener } from 'gamekeeper/http'
 import { expect, it, onTestFinished } from 'vitest'
+import { targetOf } from '../../agent/target.js'
 import { call, listening } from '../client.js'
 import { build, buildID, sessionID } from '../fleet.js'
 import { hosts, until } from './hosts.js'
@@ -23,7 +24,7 @@ async function scene() {
       validate: false,
       headers: { Connection: 'keep-alive', ...(more.wait !== undefined && { Prefer: `wait=${more.wait}` }) },
     })
-  return { election, leader, other, id, beat }
+  return { backend, election, leader, other, id, beat }
 }
 
 const standingBy = { CurrentGameState: 'StandingBy', CurrentGameHealth: 'Healthy', CurrentPlayers: [] }
@@ -145,10 +146,7 @@ it('without a leader the answer is Continue, and the connection closes', async (
 
 it('some of the answers that another host has given close their connection, so that games move to it', async () => {
   const { url, close } = await listening(
-    agentListener({
-      heartbeat: () => ({ operation: 'Continue', nextHeartbeatIntervalMs: 1_000 }),
-      forwardHeartbeat: () => Promise.resolve({ status: 200, text: '{}' }),
-    }),
+    agentListener(targetOf({ forwardHeartbeat: () => Promise.resolve({ status: 200, text: '{}' }) })),
   )
   onTestFinished(close)
   const answers = []
@@ -182,4 +180,22 @@ it('a listener of the host app passes them on, too', async () => {
     const answer = await call('PATCH', `${url}/v1/sessionHosts/unknown`, { body: standingBy, validate: false })
     return answer.text.includes('Terminate')
   })
+})
+
+it('a leader that closes leaves games that are ending to the next one, from which they hear Terminate', async () => {
+  const all = await scene()
+  const { backend, leader, other, beat } = all
+  await heard(all)
+  const [game] = backend.servers()
+  await leader.fleet.builds.patch('arena', { standingBy: 0 })
+  const isTerminating = async () =>
+    (await leader.fleet.servers.list()).some(({ status }) => status.state === 'Terminating')
+  await until(isTerminating)
+  // As a readiness probe has it do every few seconds.
+  expect(await other.fleet.health()).toMatchObject({ ready: true })
+  await leader.close()
+  expect(game?.isSignalled).toBe(false)
+  other.lead()
+  await until(async () => /"operation":"Terminate"/.test((await beat(standingBy)).text))
+  expect(game?.isSignalled).toBe(false)
 })

@@ -1,6 +1,14 @@
 /** Hosts of one fleet in this process: a shared store, shared game servers, and an election that tests decide. */
 import { memoryBackend, type MemoryBackendOptions } from 'gamekeeper/memory'
-import { type Backend, createFleet, type ElectionListener, type Elector, type Fleet, systemClock } from 'gamekeeper'
+import {
+  type Backend,
+  createFleet,
+  type ElectionListener,
+  type Elector,
+  type Fleet,
+  type FleetLimits,
+  systemClock,
+} from 'gamekeeper'
 import { serve, type Served, type ServeOptions } from 'gamekeeper/http'
 import { onTestFinished } from 'vitest'
 import { internalsOf, withInternals } from '../../../src/fleet/internals.js'
@@ -18,10 +26,13 @@ export class Election {
   readonly #candidates = new Map<string, ElectionListener>()
   readonly #followers = new Set<(address: string | undefined) => void>()
   #leader: string | undefined
+  /** Why hosts that join cannot lead. */
+  #obstacle: string | undefined
 
   readonly elector: Elector = {
     run: (listener, { address = '' } = {}) => {
       this.#candidates.set(address, listener)
+      if (this.#obstacle !== undefined) listener.blocked?.(this.#obstacle)
       if (this.#leader === address) listener.elected()
       else listener.lost()
       return () => {
@@ -50,6 +61,12 @@ export class Election {
     if (address !== undefined) this.#candidates.get(address)?.elected()
   }
 
+  /** Keeps hosts that join from leading, or the host at `address`. Undefined: no longer. */
+  block(cause: string | undefined, address?: string): void {
+    if (address === undefined) this.#obstacle = cause
+    else this.#candidates.get(address)?.blocked?.(cause)
+  }
+
   /** Tells all hosts that this one leads, or none, although it is not so. */
   pretend(address: string | undefined): void {
     for (const follower of this.#followers) follower(address)
@@ -75,13 +92,14 @@ const holdMs = 300_000
 const limits = { heartbeatIntervalMs: 300_000, silenceMs: 600_000 }
 
 export interface HostOptions {
-  /** How long requests without `wait` are held. */
-  readonly holdMs?: number
+  /** How long requests without `wait` are held. `usual`: as outside tests. */
+  readonly holdMs?: number | 'usual'
   /** The games outlive each host, so that a backend does not close by default. */
   readonly closeBackend?: () => Promise<void>
   /** Called with the path of each request that is sent to another host. */
   readonly onSend?: (path: string) => void
   readonly secret?: string
+  readonly limits?: Partial<FleetLimits>
   readonly serve?: Partial<ServeOptions>
 }
 
@@ -102,7 +120,7 @@ export function hosts(more: Partial<Backend> = {}, games: MemoryBackendOptions =
         elector: election.elector,
         forwarding: { address, secret: options.secret ?? secret },
         agent: { port: 0 },
-        limits,
+        limits: { ...limits, ...options.limits },
         logger: false,
       })
       const fleet = withPatience(created, options)
@@ -137,5 +155,6 @@ function withPatience(fleet: Fleet, { holdMs: ms = holdMs, onSend }: HostOptions
     onSend?.(request.path)
     return link.send(address, request, signal)
   }
-  return { ...fleet, ...withInternals({ ...internals, link: { ...link, holdMs: ms, send } }) }
+  const held = ms === 'usual' ? {} : { holdMs: ms }
+  return { ...fleet, ...withInternals({ ...internals, link: { ...link, ...held, send } }) }
 }

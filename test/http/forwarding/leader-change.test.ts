@@ -7,6 +7,7 @@ function linkWithFollowers() {
   const followers = new Set<() => void>()
   const link: LeaderLink = {
     key: () => undefined,
+    heard() {},
     leads: () => false,
     leader: () => 'host:1',
     follow(changed) {

@@ -18,9 +18,9 @@ const now = createdAt + 60_000
 type Outcome = 'unchanged' | Partial<Server>
 
 const becomesInitializing = { state: 'Initializing', reachedInitializingOn: now } as const
-const removed = (reason: EndingReason, crash: boolean, message: string): Outcome => ({
+const removed = (reason: EndingReason, crash: boolean, message: string, exitCode?: number): Outcome => ({
   state: 'Terminating',
-  ending: { reason, crash, message, at: now },
+  ending: { reason, crash, message, at: now, ...(exitCode !== undefined && { exitCode }) },
 })
 const says = (gameState: (typeof gameStates)[number], health: 'Healthy' | 'Unhealthy' = 'Healthy'): ServerEvent => ({
   type: 'heartbeat',
@@ -48,6 +48,11 @@ const ifIdle = (row: string, event: ServerEvent, idle: Outcome, active: Outcome)
   Initializing: idle,
   StandingBy: idle,
   Active: active,
+})
+
+/** A server that was never standing by has failed to start. */
+const ifReady = (row: string, event: ServerEvent, starting: Outcome, standingBy: Outcome, active: Outcome): Row => ({
+  ...{ row, event, Pending: starting, Initializing: starting, StandingBy: standingBy, Active: active },
 })
 
 const alive = { health: 'Healthy' } as const
@@ -127,9 +132,10 @@ const rows: readonly Row[] = [
     Active: { health: 'Unhealthy' },
   },
   ...(['Terminating', 'Terminated', 'Quarantined'] as const).map((gameState) =>
-    ifIdle(
-      `heartbeat ${gameState}: an idle server terminates; a match goes on`,
+    ifReady(
+      `heartbeat ${gameState}: an idle server terminates, a crash if it was never ready; a match goes on`,
       says(gameState),
+      removed('Exited', true, `the game reported the state ${gameState} before it was ready`),
       removed('Exited', false, `the game reported the state ${gameState}`),
       'unchanged',
     ),
@@ -156,20 +162,22 @@ const rows: readonly Row[] = [
       reachedActiveOn: undefined,
     },
   },
-  inAnyState(
-    'process exited with 0: Terminating, not a crash',
+  ifReady(
+    'process exited with 0: Terminating, a crash if it was never ready',
     { type: 'exited', exitCode: 0 },
+    removed('Exited', true, 'the process exited with code 0 before it was ready'),
+    removed('Exited', false, 'the process exited with code 0'),
     removed('Exited', false, 'the process exited with code 0'),
   ),
   inAnyState(
     'process exited with another code: Terminating, a crash',
     { type: 'exited', exitCode: 1, reason: 'out of memory' },
-    removed('NonZeroExit', true, 'the process exited with code 1: out of memory'),
+    removed('NonZeroExit', true, 'the process exited with code 1: out of memory', 1),
   ),
   inAnyState(
     'process killed: Terminating, a crash',
     { type: 'exited', exitCode: 137 },
-    removed('NonZeroExit', true, 'the process exited with code 137'),
+    removed('NonZeroExit', true, 'the process exited with code 137', 137),
   ),
   {
     ...inAnyState(
@@ -404,7 +412,13 @@ describe('an exit of a server that may have started while the agent was away', (
       true,
     ],
     ['during its session', aServer('Active'), exits({ exitCode: 1 }), 'NonZeroExit', true],
-    ['with code 0', aServer('Pending', { health: 'Unknown' }), exits({ exitCode: 0 }), 'Exited', false],
+    [
+      'with code 0 after it was ready',
+      aServer('StandingBy', { health: 'Unknown' }),
+      exits({ exitCode: 0 }),
+      'Exited',
+      false,
+    ],
     ['with its machine', aServer('Pending', { health: 'Unknown' }), exits({ interrupted: true }), 'Gone', false],
   ] as const)('%s is treated as usual', (_when, server, event, reason, crash) => {
     expect(transition(server, event, now).ending).toMatchObject({ reason, crash })
@@ -420,6 +434,7 @@ describe('the replacement of a server', () => {
   const machineRefused: ServerEvent = { type: 'exited', interrupted: true, reason: 'OutOfcpu' }
   it.each<[string, ServerState, ServerEvent, { readonly waits: boolean; readonly refused: boolean }]>([
     ['crashed', 'Initializing', { type: 'exited', exitCode: 1 }, { waits: true, refused: false }],
+    ['exited before it was ready', 'Initializing', { type: 'exited', exitCode: 0 }, { waits: true, refused: false }],
     ['exited without a session', 'StandingBy', { type: 'exited', exitCode: 0 }, { waits: true, refused: false }],
     ['exited after its session', 'Active', { type: 'exited', exitCode: 0 }, { waits: false, refused: false }],
     ['was accepted by no machine', 'Pending', machineRefused, { waits: true, refused: true }],

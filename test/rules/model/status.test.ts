@@ -1,7 +1,14 @@
 /** Health, counts and conditions of a build. */
 import { describe, expect, it } from 'vitest'
 import type { Condition } from '../../../src/rules/model/resources.js'
-import { buildHealth, readyOfDesired, withCondition, withoutCondition } from '../../../src/rules/model/status.js'
+import {
+  buildHealth,
+  type ConditionType,
+  readinessOf,
+  readyOfDesired,
+  withCondition,
+  withoutCondition,
+} from '../../../src/rules/model/status.js'
 import { aBuild, aSpec, frozen } from '../support.js'
 
 describe('build health', () => {
@@ -35,6 +42,34 @@ describe('readyOfDesired', () => {
     [7, 5, '7/5'],
   ])('for %i of %i desired servers is %s', (standingBy, desired, figure) => {
     expect(readyOfDesired(standingBy, desired)).toBe(figure)
+  })
+})
+
+describe('readiness', () => {
+  const condition = (type: ConditionType): Condition => ({ type, reason: 'quota', message: 'exceeded quota', since: 1 })
+  const cases: readonly (readonly [string, number, number, readonly ConditionType[], string])[] = [
+    ['all stand by', 2, 2, [], 'StandingBy'],
+    ['none is wanted', 0, 0, [], 'StandingBy'],
+    ['more stand by than wanted', 2, 3, [], 'StandingBy'],
+    ['some are still starting', 6, 3, [], 'Starting'],
+    ['a quota forbids more', 6, 3, ['CreateBlocked'], 'CreateBlocked'],
+    ['they crash, and an image cannot be pulled', 6, 3, ['Crashing', 'CreateBlocked'], 'CreateBlocked'],
+    ['they are late', 6, 3, ['LateServers'], 'LateServers'],
+    ['one crashed, and another has taken its place', 2, 2, ['Crashing'], 'StandingBy'],
+    ['a session lasts long', 2, 2, ['LongSession', 'Clamped'], 'StandingBy'],
+    ['its buildID is that of another', 2, 2, ['Invalid'], 'Invalid'],
+    ['it drains', 2, 2, ['Draining'], 'Draining'],
+  ]
+  it.each(cases)('of a build where %s', (_when, wanted, standingBy, types, reason) => {
+    const found = readinessOf(aBuild({ conditions: types.map(condition) }), { wanted, standingBy })
+    expect([found.ready, found.reason]).toEqual([reason === 'StandingBy', reason])
+    const isCause = types.some((type) => type === reason)
+    expect(found.message.includes('exceeded quota')).toBe(isCause)
+  })
+
+  it('of an Unhealthy build', () => {
+    const build = aBuild({ crashes: 3, spec: aSpec({ crashesToMarkUnhealthy: 3 }) })
+    expect(readinessOf(build, { wanted: 2, standingBy: 2 })).toMatchObject({ ready: false, reason: 'Unhealthy' })
   })
 })
 

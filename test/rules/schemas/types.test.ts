@@ -29,7 +29,7 @@ describe('schema types match their interfaces', () => {
     expectTypeOf<FromSchema<typeof buildSpec>>().toEqualTypeOf<BuildSpec>()
     expectTypeOf<FromSchema<typeof buildInput>>().branded.toEqualTypeOf<BuildBody>()
     expectTypeOf<FromSchema<typeof buildPatch>>().toEqualTypeOf<BuildPatch>()
-    expectTypeOf<FromSchema<typeof allocationRequest>>().toEqualTypeOf<AllocationRequest>()
+    expectTypeOf<FromSchema<typeof allocationRequest>>().branded.toEqualTypeOf<AllocationRequest>()
   })
 
   it('in responses', () => {

@@ -58,6 +58,8 @@ describe('supported by every backend', () => {
       },
     ],
     ['workingDir', { container: { workingDir: '/game' } }],
+    ['stdin', { container: { stdin: true } }],
+    ['no terminal', { container: { stdin: false, tty: false } }],
     [
       'ports with name, containerPort and protocol',
       {
@@ -210,7 +212,6 @@ describe('rejected outside Kubernetes, since ignoring it could change the game',
         ['shareProcessNamespace', true],
         ['runtimeClassName', 'gvisor'],
         ['activeDeadlineSeconds', 60],
-        ['terminationgraceperiodseconds', 60],
         ['constructor', 'x'],
       ],
     ),
@@ -222,8 +223,7 @@ describe('rejected outside Kubernetes, since ignoring it could change the game',
         ['envFrom', [{ secretRef: { name: 'keys' } }]],
         ['securityContext', { privileged: true }],
         ['lifecycle', { preStop: {} }],
-        ['stdin', true],
-        ['tty', true],
+        ['stdinOnce', true],
         ['toString', 'x'],
       ],
     ),
@@ -257,6 +257,28 @@ describe('rejected outside Kubernetes, since ignoring it could change the game',
     expect(check(parts, 'pod'), 'Kubernetes gets it unchanged').toStrictEqual(runsOn([]))
   })
 
+  it.each([
+    ['cmd', 'command'],
+    ['img', 'image'],
+    ['Env', 'env'],
+    ['workDir', 'workingDir'],
+  ])('the misspelled field %s, and the problem names %s', (name, meant) => {
+    for (const support of limited) {
+      const message = `is not allowed; did you mean ${meant}?`
+      expect(check({ container: { [name]: 'x' } }, support)).toStrictEqual(
+        refused(`.spec.containers[0].${name}`, message),
+      )
+    }
+  })
+
+  it('a field in another case, and the problem names the right one', () => {
+    const name = 'terminationgraceperiodseconds'
+    const message = 'is not allowed; did you mean terminationGracePeriodSeconds?'
+    for (const support of limited) {
+      expect(check({ pod: { [name]: 60 } }, support)).toStrictEqual(refused(`.spec.${name}`, message))
+    }
+  })
+
   it('a second container', () => {
     const game = { name: 'game', image: 'arena:1', command: ['./arena'] }
     const two = { spec: { containers: [game, { name: 'proxy', image: 'proxy:1' }] } }
@@ -283,6 +305,14 @@ describe('required by a backend', () => {
       expect(check({ container: { command } }, 'pod')).toStrictEqual(runsOn([]))
     },
   )
+
+  it('the process backend refuses a terminal', () => {
+    const message =
+      'must not be true: the process backend has no terminals; with stdin: true, start the game in one with the program script'
+    expect(check({ container: { tty: true } }, 'process')).toStrictEqual(refused('.spec.containers[0].tty', message))
+    expect(check({ container: { tty: true } }, 'container')).toStrictEqual(runsOn([]))
+    expect(check({ container: { tty: true } }, 'pod')).toStrictEqual(runsOn([]))
+  })
 
   it.each([[undefined], [null], ['']])('the container backend rejects the image %j', (name) => {
     expect(check({ container: { image: name } }, 'container')).toStrictEqual(needsImage)
@@ -427,6 +457,8 @@ describe('gameContainerOf', () => {
       ports: [{ name: 'game', containerPort: 7777, protocol: 'UDP', hostPort: 1 }, { containerPort: 7778 }],
       resources: { limits: { cpu: 0.5, memory: '256Mi', gpu: null }, requests: { cpu: '1' } },
       imagePullPolicy: 'Always',
+      stdin: true,
+      tty: true,
     }
     expect(gameContainerOf(frozen({ spec: { containers: [container, { name: 'other' }] } }))).toStrictEqual({
       name: 'arena',
@@ -445,6 +477,8 @@ describe('gameContainerOf', () => {
         { containerPort: 7778, protocol: 'TCP' },
       ],
       limits: { cpu: '0.5', memory: '256Mi' },
+      stdin: true,
+      tty: true,
     })
   })
 
@@ -456,6 +490,8 @@ describe('gameContainerOf', () => {
       env: [],
       ports: [],
       limits: {},
+      stdin: false,
+      tty: false,
     })
   })
 })

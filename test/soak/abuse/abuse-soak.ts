@@ -11,7 +11,7 @@ import { Hosts } from '../host.js'
 import { killAllIn, usageOf } from '../machine.js'
 import { abortedAllocations, massEndings, pipelinedAllocations } from './abuses/allocations.js'
 import { eventReaders, slowRequests, tokenGuesses, wrongSecrets } from './abuses/connections.js'
-import { forkingGame, hostileHeartbeats } from './abuses/games.js'
+import { floodingStrangers, forkingGame, hostileHeartbeats } from './abuses/games.js'
 import { hostileBuilds, hostilePaths, hugeAllocations } from './abuses/values.js'
 import { HeartbeatProbe, type HeartbeatReport } from './heartbeat-probe.js'
 import { LiveMatches } from './live-matches.js'
@@ -50,7 +50,7 @@ const sampleMs = 500
 
 export const abuses: readonly Abuse[] = [
   ...[pipelinedAllocations, eventReaders, hostileBuilds, wrongSecrets, forkingGame, abortedAllocations, hostilePaths],
-  ...[hugeAllocations, tokenGuesses, hostileHeartbeats, slowRequests, massEndings],
+  ...[hugeAllocations, tokenGuesses, hostileHeartbeats, slowRequests, massEndings, floodingStrangers],
 ]
 
 export async function abuseSoak(options: AbuseOptions): Promise<AbuseSummary> {

@@ -47,6 +47,7 @@ export class Transport {
     this.#clock = clock
     this.#connections = connections
     this.#url = serverUrl(config)
+    if (this.#url.protocol === 'http:') allowPlainHttp(config)
   }
 
   /** Origin of the API server, used in messages. */
@@ -134,6 +135,15 @@ export class Transport {
         : new https.Agent({ ...kept, maxSockets })
     return { agent: create(this.#connections), unlimitedAgent: create(Infinity) }
   }
+}
+
+/**
+ * @kubernetes/client-node accepts a server such as that of `kubectl proxy` only if the configuration says not to verify its certificate,
+ * which it does not have.
+ */
+function allowPlainHttp(config: KubeConfigLike): void {
+  const cluster = config.getCurrentCluster()
+  if (cluster) Reflect.set(cluster, 'skipTLSVerify', true)
 }
 
 function serverUrl(config: KubeConfigLike): URL {

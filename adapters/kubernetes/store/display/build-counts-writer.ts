@@ -2,6 +2,7 @@
 import type { Clock } from '../../../../src/contracts/clock.js'
 import { FleetError } from '../../../../src/contracts/errors.js'
 import type { Logger } from '../../../../src/contracts/logger.js'
+import type { DisplayedReadiness } from '../../../../src/contracts/store.js'
 import { keyOf, type Ref } from '../../../../src/rules/model/resources.js'
 import type { GameServerBuild } from '../../../../src/rules/model/wire.js'
 import type { BuildCollection } from '../build-collection.js'
@@ -22,6 +23,7 @@ const maxAttemptsUnknown = 5
 interface PendingCounts {
   readonly ref: Ref
   readonly status: GameServerBuild['status']
+  readonly readiness: DisplayedReadiness
 }
 
 interface Failures {
@@ -42,9 +44,9 @@ export class BuildCountsWriter {
     this.#deps = deps
   }
 
-  write(ref: Ref, status: GameServerBuild['status']): void {
+  write(ref: Ref, status: GameServerBuild['status'], readiness: DisplayedReadiness): void {
     const key = keyOf(ref)
-    this.#pending.set(key, { ref, status })
+    this.#pending.set(key, { ref, status, readiness })
     if (!this.#busy.has(key)) this.#deps.work.run(this.#flush(key))
   }
 
@@ -75,13 +77,13 @@ export class BuildCountsWriter {
     })
   }
 
-  async #put({ ref, status }: PendingCounts): Promise<'done' | 'conflict' | 'failed'> {
+  async #put({ ref, status, readiness }: PendingCounts): Promise<'done' | 'conflict' | 'failed'> {
     const { logger, builds, work } = this.#deps
     const { currentActive, currentStandingBy, currentPending, currentInitializing } = status
     const { currentStandingByReadyDesired, rollout } = status
     const counts = { currentActive, currentStandingBy, currentPending, currentInitializing }
     try {
-      const all = { ...counts, currentStandingByReadyDesired, ...(rollout && { rollout }) }
+      const all = { ...counts, currentStandingByReadyDesired, ...(rollout && { rollout }), readiness }
       return (await builds.writeCounts(ref, all)) ? 'done' : 'conflict'
     } catch (error) {
       // The new leader writes the counts itself.

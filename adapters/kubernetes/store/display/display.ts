@@ -5,7 +5,7 @@
 import type { Clock } from '../../../../src/contracts/clock.js'
 import type { FleetEvent } from '../../../../src/contracts/events.js'
 import type { Logger } from '../../../../src/contracts/logger.js'
-import type { StoreDisplay } from '../../../../src/contracts/store.js'
+import type { DisplayedReadiness, StoreDisplay } from '../../../../src/contracts/store.js'
 import type { Ref } from '../../../../src/rules/model/resources.js'
 import type { GameServerBuild } from '../../../../src/rules/model/wire.js'
 import type { KubernetesApi } from '../../client/api.js'
@@ -48,8 +48,8 @@ export class ClusterDisplay implements StoreDisplay {
     }
   }
 
-  build(ref: Ref, status: GameServerBuild['status']): void {
-    this.#counts.write(ref, status)
+  build(ref: Ref, status: GameServerBuild['status'], readiness: DisplayedReadiness): void {
+    this.#counts.write(ref, status, readiness)
   }
 
   server(ref: Ref, message: string | undefined): void {

@@ -2,16 +2,18 @@
  * Converts between Build records and GameServerBuild objects. Users write the spec; hosts write the status. The status also
  * contains the record's uid: there it survives `kubectl replace` and is not copied along with a manifest. Pure.
  */
+import type { DisplayedReadiness } from '../../../../src/contracts/store.js'
 import { type Build, type BuildSpec, type Condition, conditionTypes } from '../../../../src/rules/model/resources.js'
 import { buildHealth } from '../../../../src/rules/model/status.js'
 import type { GameServerBuild } from '../../../../src/rules/model/wire.js'
 import { isObject } from '../../../../src/rules/validation/problem.js'
 import { fieldsAt, numberAt, rfc3339, textAt, textsAt, timeAt } from '../../client/fields.js'
 import { type KubeObject, typeMetaOf } from '../../client/kube-objects.js'
+import type { ReadyCondition } from '../ready-conditions.js'
 import type { FleetResources } from './custom-resources.js'
 
-/** Counts and rollout progress, which are not part of the record. */
-export type BuildCounts = Partial<GameServerBuild['status']>
+/** Counts, rollout progress and readiness, which are not part of the record. */
+export type BuildCounts = Partial<GameServerBuild['status']> & { readonly readiness?: DisplayedReadiness }
 
 /**
  * Reads a build. Returns undefined if the object is invalid, for example because it was written for another version of the
@@ -53,25 +55,32 @@ export function newBuildObject(build: Build, resources: FleetResources): object 
   }
 }
 
-/**
- * `basedOn` is the revision that the write replaces. Including it changes the object, so that every write gets a new
- * revision.
- */
-export function buildStatus(build: Build, counts: BuildCounts, basedOn: string, home: string): object {
+export interface WrittenStatus {
+  /** The revision that the write replaces. It changes the object, so that every write gets a new revision. */
+  readonly basedOn: string
+  readonly home: string
+  readonly ready?: ReadyCondition | undefined
+}
+
+export function buildStatus(build: Build, counts: BuildCounts, { basedOn, home, ready }: WrittenStatus): object {
+  const { readiness: _, ...shown } = counts
   return {
-    ...counts,
+    ...shown,
     uid: build.uid,
     home,
     createdAt: rfc3339(build.createdAt),
     crashesCount: build.crashes,
     health: buildHealth(build),
-    conditions: build.conditions.map(({ type, reason, message, since }) => ({
-      type,
-      status: 'True',
-      reason,
-      message,
-      lastTransitionTime: rfc3339(since),
-    })),
+    conditions: [
+      ...build.conditions.map(({ type, reason, message, since }) => ({
+        type,
+        status: 'True',
+        reason,
+        message,
+        lastTransitionTime: rfc3339(since),
+      })),
+      ...(ready ? [ready] : []),
+    ],
     countedCrashes: build.countedCrashes,
     writtenUpon: basedOn,
   }

@@ -213,5 +213,9 @@ function readEnding(ending: unknown): Ending | undefined {
   const reason = endingReasons.find((known) => known === ending['reason'])
   const at = timeAt(ending, 'at')
   if (reason === undefined || at === undefined) return undefined
-  return { reason, message: textAt(ending, 'message') ?? '', crash: ending['crash'] === true, at }
+  const exitCode = ending['exitCode']
+  return {
+    ...{ reason, message: textAt(ending, 'message') ?? '', crash: ending['crash'] === true, at },
+    ...(typeof exitCode === 'number' && { exitCode }),
+  }
 }

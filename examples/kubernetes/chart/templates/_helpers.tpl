@@ -59,10 +59,16 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 - apiGroups: ['']
   resources: [pods/log]
   verbs: [get]
-# The SDK configurations, which contain the servers' heartbeat tokens.
+{{- if .Values.stdin }}
+# Older versions of Kubernetes ask for `get`, newer ones for `create` as well.
+- apiGroups: ['']
+  resources: [pods/attach]
+  verbs: [get, create]
+{{- end }}
+# The SDK configurations, which contain the servers' heartbeat tokens. Hosts do not read them.
 - apiGroups: ['']
   resources: [secrets]
-  verbs: [get, create]
+  verbs: [create]
 # `list` finds out why a pod does not start.
 - apiGroups: ['']
   resources: [events]
@@ -81,11 +87,11 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 # The key that encrypts tokens in records, which is restored when it was deleted or edited.
 - apiGroups: ['']
   resources: [secrets]
-  verbs: [get, create]
+  verbs: [create]
 - apiGroups: ['']
   resources: [secrets]
   resourceNames: [gamekeeper-key]
-  verbs: [list, watch, patch]
+  verbs: [get, list, watch, patch]
 - apiGroups: ['']
   resources: [events]
   verbs: [list, create]

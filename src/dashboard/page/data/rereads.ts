@@ -123,7 +123,7 @@ function begunSessions(fleet: Source, model: { value: Model }) {
       const before = times
       try {
         const session = await fleet.sessions.get(sessionID)
-        if (times === before)
+        if (times === before && session.state !== 'Ended')
           model.value = withSeats(withPlayers(model.value, keyOf(build), session), keyOf(build), session)
       } catch {
         // The match is over already.

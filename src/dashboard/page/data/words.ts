@@ -13,7 +13,8 @@ export const stateWords: Readonly<Record<ServerState, string>> = {
 const advice: Readonly<Record<ConditionType, string>> = {
   Crashing: 'Read the log of a crashed server below. The fleet tries again, at most a minute apart.',
   CreateBlocked: 'Free what is missing, or correct the template. The fleet tries again, at most a minute apart.',
-  Disappearing: 'Find out what removes servers besides the fleet: a script, an operator, a preemption.',
+  Disappearing:
+    'Find out what ends idle servers besides the fleet: the game itself, a script, an operator, a preemption.',
   LateServers: 'Read the log of a server that is still starting. If starts are slow, raise lateStartSeconds.',
   LongSession: 'End the session if its match is over, or raise sessionSeconds.',
   Draining: 'Resume the build when it may be allocated again.',

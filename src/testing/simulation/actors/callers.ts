@@ -1,6 +1,7 @@
 /** Simulated callers, which allocate a server for a session and retry like a real matchmaker. */
 import { FleetError } from '../../../contracts/errors.js'
-import { type AllocationRequest, keyOf } from '../../../rules/model/resources.js'
+import type { AllocationInput } from '../../../rules/model/allocation.js'
+import { keyOf } from '../../../rules/model/resources.js'
 import type { SimulationContext } from '../context.js'
 import type { World } from '../world/world.js'
 import { buildIDOf, buildNames, existingBuilds } from './build-specs.js'
@@ -48,7 +49,7 @@ async function runBatch(context: SimulationContext, build: string, count: number
 /** Resolves to true if every session got a server. `isFirst`: no call for these sessions has been made before. */
 async function allocateMany(
   { world, invariants, hosts, store, totals }: SimulationContext,
-  requests: readonly AllocationRequest[],
+  requests: readonly AllocationInput[],
   atomic: boolean,
   isFirst: boolean,
 ): Promise<boolean> {
@@ -83,7 +84,7 @@ async function allocateMany(
 }
 
 /** Some requests select servers by their data, and change these. */
-function someRequest(context: SimulationContext, build: string): AllocationRequest {
+function someRequest(context: SimulationContext, build: string): AllocationInput {
   const { world, invariants } = context
   const sessionID = world.guid()
   if (!world.chance(0.3)) return { buildID: currentIDOf(context, build), sessionID, initialPlayers: ['amie'] }
@@ -99,7 +100,7 @@ function currentIDOf({ store }: SimulationContext, name: string): string {
 /** Resolves to true if the caller got a server. The call has a timeout like an HTTP client's: a crashed host never answers. */
 async function allocateWithTimeout(
   context: SimulationContext,
-  request: AllocationRequest,
+  request: AllocationInput,
   options: CallerOptions,
 ): Promise<boolean> {
   const { world } = context
@@ -109,7 +110,7 @@ async function allocateWithTimeout(
 
 async function allocate(
   context: SimulationContext,
-  request: AllocationRequest,
+  request: AllocationInput,
   options: CallerOptions,
 ): Promise<boolean> {
   const { world, invariants, totals } = context

@@ -25,6 +25,7 @@ import { Reservations } from './allocations/reservations.js'
 import { ReservedSeats } from './allocations/reserved-seats.js'
 import { Selections } from './allocations/selections.js'
 import { RoomsInvariants } from './allocations/rooms.js'
+import { SessionEnds } from './allocations/session-ends.js'
 import { Sessions } from './allocations/sessions.js'
 import { type FleetSnapshot, takeSnapshot } from './snapshot.js'
 import { isInvalidSpec } from './spec-checks.js'
@@ -50,6 +51,7 @@ export interface InvariantsOptions {
 
 export class Invariants {
   readonly sessions: Sessions
+  readonly sessionEnds: SessionEnds
   readonly rooms: RoomsInvariants
   readonly selections: Selections
   readonly claims: Claims
@@ -82,6 +84,7 @@ export class Invariants {
     const store = () => deps().store
     const backend = () => deps().backend
     this.sessions = new Sessions(world, deps)
+    this.sessionEnds = new SessionEnds(world, () => ({ store: store(), sessions: this.sessions }))
     this.rooms = new RoomsInvariants(world, deps, this.sessions)
     this.selections = new Selections(world, store)
     this.claims = new Claims(world, deps)
@@ -143,6 +146,7 @@ export class Invariants {
   /** Called when a caller gets a server. */
   returnedToCaller(sessionID: string, address: string): void {
     const instance = this.deps().backend.instanceAt(address)
+    if (instance) this.sessionEnds.returnedToCaller(sessionID, instance)
     const status = instance && this.#snapshot?.servers.get(keyOf(instance.spec.ref))?.status
     // A session exists until its server is gone, if the server began to terminate before the host knew that its game has ended it.
     const isLeaving = status?.state === 'Terminating' && status.sessionID === sessionID

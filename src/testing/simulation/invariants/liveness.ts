@@ -1,18 +1,34 @@
 /**
- * Invariant: every server leaves each transitional state within a bounded time, and a dead process is detected. Counts only
- * "fair" time, during which the leader can act.
+ * Invariants: every server leaves each transitional state within a bounded time, and a dead process is detected. A build that
+ * has fewer servers standing by than it wants for longer than a bounded time says why, in a condition or by its health. Counts
+ * only "fair" time, during which the leader can act.
  */
 import { keyOf } from '../../../rules/model/resources.js'
-import type { GameServer } from '../../../rules/model/wire.js'
+import type { GameServer, GameServerBuild } from '../../../rules/model/wire.js'
 import { unrunnableBuildName } from '../context.js'
 import { type BackendModel, cannotBeCreated, type ModelInstance } from '../models/backend-model.js'
 import type { World } from '../world/world.js'
-import { buildNameOf, isInvalid, type FleetSnapshot } from './snapshot.js'
+import type { Host } from '../world/host.js'
+import { buildNameOf, isInvalid, reservedIn, type FleetSnapshot } from './snapshot.js'
 
 interface Observed {
   readonly situation: string
   readonly fairMs: number
 }
+
+/** A build that wants more servers than are standing by, and does not say why. */
+interface Shortage {
+  readonly fairMs: number
+  readonly spec: string
+  /** Each allocation takes one of the servers that were standing by, so it starts the time again. */
+  readonly sessions: ReadonlySet<string>
+}
+
+/**
+ * Longest time for which a build may lack servers without a condition. A server that says nothing is late, or is given up, after a
+ * minute.
+ */
+const unexplainedMs = 150_000
 
 export class Liveness {
   #fairMs = 0
@@ -20,6 +36,8 @@ export class Liveness {
   #interruptedAtMs = 0
   #countedUntil = 0
   #since = new Map<string, Observed>()
+  #shortages = new Map<string, Shortage>()
+  #host: Host | undefined
 
   constructor(
     readonly world: World,
@@ -50,6 +68,29 @@ export class Liveness {
       this.world.violate(`stuck: ${server.metadata.name} has been ${situation} for ${waitedMs / 1000} s (${reason})`)
     }
     this.#since = since
+    this.#checkShortages(snapshot)
+  }
+
+  #checkShortages(snapshot: FleetSnapshot): void {
+    const before = this.#host === snapshot.host ? this.#shortages : new Map<string, Shortage>()
+    this.#host = snapshot.host
+    this.#shortages = new Map()
+    for (const build of snapshot.builds) {
+      const { name } = build.metadata
+      const lacking = lackingServers(build, snapshot)
+      if (lacking <= 0 || build.status.conditions || build.status.health === 'Unhealthy') continue
+      const spec = JSON.stringify(build.spec)
+      const sessions = sessionsOf(build, snapshot)
+      const last = before.get(name)
+      const goesOn = last?.spec === spec && [...sessions].every((id) => last.sessions.has(id))
+      const fairMs = Math.max(goesOn ? last.fairMs : this.#fairMs, this.#interruptedAtMs)
+      this.#shortages.set(name, { fairMs, spec, sessions })
+      const lackedMs = this.#fairMs - fairMs
+      if (lackedMs <= unexplainedMs) continue
+      this.world.violate(
+        `build ${name} has lacked ${lacking} servers for ${lackedMs / 1000} s and no condition says why`,
+      )
+    }
   }
 
   /** Describes the server's situation if it must not last; otherwise undefined. */
@@ -69,6 +110,19 @@ export class Liveness {
         return 'Terminating'
     }
   }
+}
+
+/** How many servers a build has too few. Reserved ones count like Active ones. */
+function lackingServers({ metadata, spec, status }: GameServerBuild, snapshot: FleetSnapshot): number {
+  const reserved = reservedIn(snapshot, metadata.name)
+  const standingBy = status.currentStandingBy - reserved.filter((one) => one.status.state === 'StandingBy').length
+  const wanted = Math.max(0, Math.min(spec.standingBy, spec.max - status.currentActive - reserved.length))
+  return wanted - standingBy
+}
+
+function sessionsOf({ metadata }: GameServerBuild, { servers }: FleetSnapshot): ReadonlySet<string> {
+  const own = [...servers.values()].filter((server) => buildNameOf(server) === metadata.name)
+  return new Set(own.flatMap(({ status }) => status.sessionID ?? []))
 }
 
 /** True if its start or its create hangs. Late servers are checked separately. */

@@ -24,7 +24,9 @@ export class GameBehaviors {
 
   behaviorOf({ build, sdk }: InstanceSpec): GameBehavior {
     if (!this.world.faultsEnabled) return 'normal'
-    if (build.name === unrunnableBuildName) return 'crashes-at-start'
+    // An exit before readiness is a failed start, whatever its code.
+    if (build.name === unrunnableBuildName)
+      return (this.unrunnable?.standingBy ?? 0) % 2 === 0 ? 'exits-at-start' : 'crashes-at-start'
     if (sdk.buildMetadata['version'] === crashingVersion) return 'crashes-when-ready'
     if (sdk.buildMetadata['version'] === brokenVersion) return this.world.oneOf(brokenVersionBehaviors) ?? 'silent'
     return this.world.oneOf(this.#behaviors) ?? 'normal'

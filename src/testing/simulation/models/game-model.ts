@@ -22,6 +22,7 @@ export interface GameModelDependencies {
 }
 
 const heartbeatMs = 2_000
+const neverReady: ReadonlySet<GameBehavior> = new Set(['never-ready', 'exits-at-start'])
 /** How long Java's client tries to send its first heartbeat. */
 const firstHeartbeatTriesMs = 8_000
 
@@ -72,16 +73,22 @@ export class GameModel {
     this.#readsLate = !this.#allowsHold && world.chance(0.3)
     this.#playsOn = this.#allowsHold && world.chance(0.6)
     if (behavior === 'crashes-at-start') world.after(world.between(50, 3_000), () => this.#exitWithFault(1))
+    if (behavior === 'exits-at-start') world.after(world.between(50, 3_000), () => this.#exitWithFault(0))
     if (behavior === 'crashes') world.after(world.between(1_000, 600_000), () => this.#exitWithFault(1))
     if (behavior === 'exits-idle') world.after(world.between(1_000, 300_000), () => this.#exitWithFault(0))
     if (behavior !== 'never-ready' && behavior !== 'silent') {
       world.after(world.between(10, 8_000), () => {
-        if (this.state === 'Initializing') this.state = 'StandingBy'
+        if (this.state === 'Initializing' && !this.#isUnready) this.state = 'StandingBy'
         this.#heartbeat()
         if (behavior === 'crashes-when-ready') world.after(world.between(500, 30_000), () => this.#exitWithFault(1))
       })
     }
     if (behavior !== 'silent') world.after(world.between(0, 1_000), () => this.#loop())
+  }
+
+  /** True while it does not become ready, whatever happens. */
+  get #isUnready(): boolean {
+    return this.world.faultsEnabled && neverReady.has(this.behavior)
   }
 
   get players(): readonly string[] {
@@ -147,8 +154,7 @@ export class GameModel {
     const { world } = this
     if (!this.running || world.elapsedMs < this.#silentUntil) return
     this.#heartbeats++
-    if (this.behavior === 'never-ready' && !world.faultsEnabled && this.state === 'Initializing')
-      this.state = 'StandingBy'
+    if (neverReady.has(this.behavior) && !this.#isUnready && this.state === 'Initializing') this.state = 'StandingBy'
     if (this.behavior === 'stalls' && world.fault('game: stalls', 0.02)) {
       this.#silentUntil = world.elapsedMs + world.between(1_000, 40_000)
       return

@@ -13,6 +13,8 @@ export type GameBehavior =
   | 'crashes-when-ready'
   /** Exits with code 1 at a random time. */
   | 'crashes'
+  /** Exits with code 0 soon after it starts, before it is ready. */
+  | 'exits-at-start'
   /** Exits with code 0 without having played a match. */
   | 'exits-idle'
   /** Always reports Unhealthy, like an SDK without a health callback. */

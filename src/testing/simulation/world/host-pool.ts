@@ -16,7 +16,7 @@ export interface HostPoolDependencies {
   readonly backend: BackendModel
   readonly store: StoreModel
   readonly lease: Lease
-  readonly invariants: Pick<Invariants, 'waitingCallers'>
+  readonly invariants: Pick<Invariants, 'sessionEnds' | 'waitingCallers'>
 }
 
 export interface HostPoolOptions {
@@ -39,9 +39,14 @@ export class HostPool {
 
   start(): void {
     const { world } = this
-    const { backend, store, lease } = this.deps()
+    const { backend, store, lease, invariants } = this.deps()
     const { createFleet, limits, onEvent } = this.options
-    const host: Host = new Host(world, `host-${++this.#count}`, (event) => onEvent(host, event))
+    const host: Host = new Host(
+      world,
+      `host-${++this.#count}`,
+      (event) => onEvent(host, event),
+      (event) => invariants.sessionEnds.reported(host, event),
+    )
     this.all.push(host)
     world.note(`${host.name} starts`)
     const adapters = { backend: backend.for(host), store: store.for(host), elector: lease.elector(host) }

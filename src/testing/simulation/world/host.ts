@@ -5,7 +5,7 @@
 import type { Backend } from '../../../contracts/backend.js'
 import type { Clock } from '../../../contracts/clock.js'
 import type { Elector } from '../../../contracts/elector.js'
-import type { FleetEvent } from '../../../contracts/events.js'
+import type { EventOf, FleetEvent } from '../../../contracts/events.js'
 import type { Fleet } from '../../../contracts/fleet.js'
 import type { FleetOptions } from '../../../contracts/options.js'
 import type { Store } from '../../../contracts/store.js'
@@ -50,6 +50,7 @@ export class Host {
     readonly world: World,
     readonly name: string,
     readonly onEvent: (event: FleetEvent) => void,
+    readonly onSessionEnded: (event: EventOf<'SessionEnded'>) => void,
   ) {
     this.awakeSince = world.elapsedMs
     this.listeningSince = world.elapsedMs
@@ -104,6 +105,8 @@ export class Host {
       logger: false,
       clock: this.clock(),
       agent: { external: 'agent:56001' },
+      // What has ended while no host ran may be told before the fleet is there.
+      on: { SessionEnded: (event) => (this.alive ? this.onSessionEnded(event) : undefined) },
     })
     if (!this.alive) return
     this.fleet = fleet

@@ -5,6 +5,7 @@
 import { seededRandom } from '../../random.js'
 import { TimerHeap } from '../../timer-heap.js'
 import { Fingerprint } from './fingerprint.js'
+import { isError } from '../../../rules/model/realms.js'
 
 /** Reports that an invariant was violated. */
 export class Violation extends Error {}
@@ -109,7 +110,7 @@ export class World {
   }
 
   fail(error: unknown): void {
-    this.#failure ??= error instanceof Error ? error : new Error(String(error))
+    this.#failure ??= isError(error) ? error : new Error(String(error))
   }
 
   throwIfFailed(): void {

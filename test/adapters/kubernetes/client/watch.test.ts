@@ -101,6 +101,20 @@ describe('a watch', () => {
     expect(performance.now() - begun).toBeGreaterThan(700)
   })
 
+  it('reads changes from lists while every watch ends at once', async () => {
+    const clock = virtualClock()
+    const { watches, events, followed, broken, setRevision } = await scene({ clock })
+    for (let count = 1; count <= 4; count++) {
+      await followed(count)
+      watches.at(-1)?.response.end()
+      await broken(count)
+      setRevision(100 + count)
+      await clock.advance(500 * 2 ** (count - 1))
+    }
+    await followed(5)
+    expect(events).toEqual(['listed at-100', 'listed at-104'])
+  })
+
   it('relists when its revision has expired', async () => {
     const { watches, events, opened, lists, setRevision } = await scene()
     await opened(1)

@@ -20,7 +20,7 @@ interface Spec {
 /** An API server with one Lease. */
 async function scene(clock: Clock = systemClock) {
   const state = { lease: undefined as { readonly metadata: object; readonly spec: Spec } | undefined, revision: 0 }
-  const server = await fakeApiServer((request, response) => {
+  const server = await fakeApiServer((request, response, { searchParams }) => {
     let text = ''
     request.on('data', (chunk: Buffer) => (text += chunk.toString()))
     request.on('end', () => {
@@ -31,6 +31,7 @@ async function scene(clock: Clock = systemClock) {
       const { metadata, spec } = JSON.parse(text) as { metadata: { resourceVersion?: string }; spec: Spec }
       const isFree = request.method === 'POST' ? !lease : metadata.resourceVersion === String(state.revision)
       if (!isFree) return respond(response, 409, statusOf(409, 'Conflict', 'fleet'))
+      if (searchParams.has('dryRun')) return respond(response, 200, { metadata, spec })
       state.lease = { metadata: { name: 'fleet', resourceVersion: String(++state.revision) }, spec }
       respond(response, 200, state.lease)
     })
@@ -42,8 +43,14 @@ async function scene(clock: Clock = systemClock) {
     onChange?: (identity: string, leads: boolean) => void,
   ) {
     const api = apiOf(configFor(server.url), { clock })
-    const leadership = { leads: false, leader: undefined as string | undefined, changes: [] as string[] }
-    const lease = { namespace: 'games', name: 'fleet', identity, leaseMs, ...(hasRun && { hasRun }) }
+    const leadership = {
+      leads: false,
+      leader: undefined as string | undefined,
+      changes: [] as string[],
+      announced: [] as string[],
+    }
+    const announce = (message: string) => void leadership.announced.push(message)
+    const lease = { namespace: 'games', name: 'fleet', identity, leaseMs, announce, ...(hasRun && { hasRun }) }
     const resign = leaseElector({ api, clock, logger: silentLogger, ...lease }).run({
       elected() {
         leadership.leads = true
@@ -98,6 +105,8 @@ describe('a Lease that is deleted', () => {
     first.api.close()
     remove()
     await until('the second leads', () => second.leads)
+    expect(first.announced).toEqual(['first leads the fleet'])
+    expect(second.announced).toEqual(['second leads the fleet, after first'])
     expect(performance.now() - removedAt).toBeGreaterThan(leaseMs * 0.95)
   })
 

@@ -50,7 +50,7 @@ async function scene() {
       const before = leases.get(lease.metadata.name)
       const isFree = before?.metadata.resourceVersion === lease.metadata.resourceVersion
       if (!isFree) return respond(response, 409, statusOf(409, 'Conflict', name))
-      respond(response, 200, put(lease))
+      respond(response, 200, searchParams.has('dryRun') ? lease : put(lease))
     })
   })
 

@@ -106,6 +106,16 @@ describe('a leader', () => {
     expect(leadership.leads).toBe(false)
   })
 
+  it('counts its lease from the time it sends a renewal, not from the answer', async () => {
+    const { clock, state, leadership } = await scene()
+    state.delaysMs = [0.2 * leaseMs, ...Array.from({ length: 100 }, () => Infinity)]
+    // The renewal is sent after a quarter of the lease.
+    await clock.advance((0.25 + 0.89) * leaseMs)
+    expect(leadership.leads).toBe(true)
+    await clock.advance(0.02 * leaseMs)
+    expect(leadership.leads).toBe(false)
+  })
+
   it('whose lease ended does not wait for its last renewal, and takes the lease when any host may', async () => {
     const { clock, state, leadership } = await scene()
     state.delaysMs = [Infinity, Infinity]

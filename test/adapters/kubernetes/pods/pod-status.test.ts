@@ -232,6 +232,11 @@ const table: readonly (readonly [string, Sketch, object])[] = [
     { phase: 'exited', interrupted: true, reason: 'pod deleted' },
   ],
   [
+    'has exited in the same second in which it was deleted',
+    { phase: 'Failed', game: exits(143, { finishedAt: '2026-01-01T00:00:10Z' }), metadata: deletedAt },
+    { phase: 'exited', interrupted: true, reason: 'pod deleted' },
+  ],
+  [
     'had exited before it was deleted',
     { phase: 'Failed', game: exits(3, { finishedAt: '2026-01-01T00:00:09Z' }), metadata: deletedAt },
     { phase: 'exited', exitCode: 3 },

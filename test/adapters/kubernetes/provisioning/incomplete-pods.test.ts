@@ -36,7 +36,12 @@ const waitingFor = (reason: string, resourceVersion: string) => ({
 })
 
 async function scene() {
-  const cluster = { pods: [pod] as readonly object[], deletes: 500, secret: 404, secretRead: () => Promise.resolve() }
+  const cluster = {
+    pods: [pod] as readonly object[],
+    deletes: 500,
+    secret: 'absent',
+    secretRead: () => Promise.resolve(),
+  }
   const warnings: string[] = []
   const watches = new Set<ServerResponse>()
   const report = (type: 'ADDED' | 'MODIFIED' | 'DELETED', object: object) => {
@@ -59,10 +64,15 @@ async function scene() {
       cluster.pods = [created]
       return respond(response, 201, created)
     }
-    if (pathname.includes('/secrets'))
-      return void cluster
-        .secretRead()
-        .then(() => respond(response, cluster.secret, statusOf(cluster.secret, 'NotFound', 's')))
+    if (pathname.endsWith('/secrets') && searchParams.get('dryRun') === 'All') {
+      return void cluster.secretRead().then(() => {
+        if (cluster.secret === 'absent') respond(response, 201, { metadata: { name: 's' } })
+        else if (cluster.secret === 'present') respond(response, 409, statusOf(409, 'AlreadyExists', 's'))
+        else respond(response, 500, statusOf(500, 'InternalError', 's'))
+      })
+    }
+    // Hosts need not be allowed to read secrets.
+    if (pathname.includes('/secrets')) return respond(response, 403, statusOf(403, 'Forbidden', 's'))
     if (pathname.endsWith(`/pods/${ref.name}`)) return respond(response, 404, statusOf(404, 'NotFound', ref.name))
     respond(response, 200, {
       metadata: { resourceVersion: '100' },
@@ -104,11 +114,11 @@ it('a pod whose secret cannot be read is listed and kept until the secret is kno
   onTestFinished(() => backend.close())
   const seen: Instance[] = []
   backend.watch(listenerOf((instance) => seen.push(instance)))
-  cluster.secret = 500
+  cluster.secret = 'unknown'
   for (let times = 0; times < 2; times++) expect(await backend.list()).toMatchObject([{ ref, phase: 'pending' }])
   expect([deletions(), warned().length]).toEqual([0, 1])
   seen.length = 0
-  cluster.secret = 404
+  cluster.secret = 'absent'
   expect(await backend.list()).toEqual([])
   expect(deletions()).toBeGreaterThan(0)
   const reason = 'an earlier leader did not complete its start'
@@ -126,7 +136,7 @@ it('a pod that an earlier leader creates after the list is removed, and is not r
   await until('it watches', () => watches.size > 0)
   report('ADDED', waitingFor('ContainerCreating', '101'))
   await until('it is removed', () => deletions() === 1)
-  cluster.secret = 200
+  cluster.secret = 'present'
   const complete = waitingFor('ContainerCreating', '201')
   report('ADDED', { ...complete, metadata: { ...complete.metadata, uid: 'complete' } })
   await until('it is reported', () => seen.length > 0)

@@ -112,3 +112,14 @@ it('a template with a container without an image is refused when its build is, n
   )
   expect(() => checkForKubernetes({ spec: { containers: containers.slice(0, 1) } })).not.toThrow()
 })
+
+it.each([
+  ['a template that says nothing', {}, false],
+  ['one that names an account', { serviceAccountName: 'matches' }, undefined],
+  ['one that names it by the old field', { serviceAccount: 'matches' }, undefined],
+  ['one that asks for the token of the default account', { automountServiceAccountToken: true }, true],
+] as const)('a pod of %s gets a token for the API server only if it asks for one', (_, more, automount) => {
+  const base = { group: 'mps.gamekeeper.com', secret: 's', owner: undefined, scheduling: 'distributed' } as const
+  const pod = podOf({ ...base, spec: specOf('games', '', { pod: more }), ports: [], platform: {}, refusingNodes: [] })
+  expect(Object(Reflect.get(pod, 'spec')).automountServiceAccountToken).toBe(automount)
+})

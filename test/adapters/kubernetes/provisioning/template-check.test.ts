@@ -100,8 +100,8 @@ describe('an API server', () => {
     { major: '1', minor: '24+' },
   ])('of version %o, which drops unknown fields, has what it returns compared', async (version) => {
     const { outcome } = await checkedBy(201, withoutIt, version)
-    await expect(outcome).rejects.toMatchObject({
-      code: 'invalid',
+    await expect(outcome).resolves.toEqual({
+      isDropped: true,
       message: expect.stringMatching(/^spec\.template\.spec\.nodeSelectr: .*a webhook/),
     })
   })
@@ -119,16 +119,182 @@ describe('an API server', () => {
   it('that is strict names the fields itself', async () => {
     const { server, outcome } = await checkedBy(400, strict)
     const message = 'spec.template.spec.nodeSelectr: pods have no such field in this cluster'
-    await expect(outcome).rejects.toMatchObject({ code: 'invalid', message })
+    await expect(outcome).resolves.toEqual({ isDropped: true, message })
     expect(server.requests).toEqual(['POST /api/v1/namespaces/games/pods?dryRun=All&fieldValidation=Strict'])
   })
 
+  const invalid = {
+    ...strict,
+    ...{
+      reason: 'Invalid',
+      code: 422,
+      message: 'Pod "template-check-x" is invalid: spec.tolerations[0]: Invalid value',
+    },
+    details: {
+      name: 'template-check-x',
+      causes: [
+        { reason: 'FieldValueInvalid', field: 'spec.tolerations[0].effect', message: 'Invalid value: "x"' },
+        { reason: 'FieldValueRequired', field: 'metadata.labels', message: 'Required value' },
+        { reason: 'FieldValueInvalid', field: 'metadata.generateName', message: 'Invalid value: "y"' },
+      ],
+    },
+  }
+
+  it('that finds invalid fields has the template refused with all of them', async () => {
+    const message =
+      'spec.template.spec.tolerations[0].effect: Invalid value: "x"; spec.template.metadata.labels: Required value'
+    await expect((await checkedBy(422, invalid)).outcome).resolves.toEqual({ isDropped: false, message })
+  })
+
+  it('that refuses a value which reads like the name of an unknown field has the template refused all the same', async () => {
+    const cause = { field: 'metadata.labels', message: 'Invalid value: "pods have no such field in this cluster"' }
+    const body = { ...invalid, details: { causes: [cause] } }
+    await expect((await checkedBy(422, body)).outcome).resolves.toMatchObject({ isDropped: false })
+  })
+
   it.each([
+    [
+      'is no pod',
+      { ...strict, message: 'Pod in version "v1" cannot be handled as a Pod: json: cannot unmarshal string' },
+    ],
+    [
+      'is no pod, in the words of old servers',
+      {
+        ...strict,
+        message:
+          'Pod in version "v1" cannot be handled as a Pod: json: cannot unmarshal string, error found in #10 byte of ...|x|..., bigger context ...|x|...\n|...',
+      },
+    ],
+  ])('that says the template %s has it refused', async (_, body) => {
+    const message = 'spec.template is no pod template that this cluster reads: json: cannot unmarshal string'
+    await expect((await checkedBy(400, body)).outcome).resolves.toEqual({ isDropped: false, message })
+  })
+
+  it.each([
+    [422, { ...invalid, details: undefined, message: 'admission webhook "x" denied the request' }],
     [403, forbidden],
     [400, { ...strict, message: 'admission webhook "x" does not support dry run' }],
   ])('that answers %i for another reason refuses no template', async (status, body) => {
     await expect((await checkedBy(status, body)).outcome).resolves.toBeUndefined()
   })
+})
+
+describeOnCluster('a build whose pods the cluster refuses for good', () => {
+  const space = ownNamespace()
+  const game = { name: 'game', image: 'arena:1' }
+
+  it.each<[string, object, string]>([
+    [
+      'a container without a name',
+      { containers: [{ image: 'arena:1' }] },
+      'spec.template.spec.containers[0].name must be',
+    ],
+    [
+      'two containers with one name',
+      { containers: [game, game] },
+      'spec.template.spec.containers[1].name must differ from the name of every other container',
+    ],
+    [
+      'a name of a port that is too long',
+      { containers: [{ ...game, ports: [{ name: 'a-very-long-port-name', containerPort: 7777 }] }] },
+      'spec.template.spec.containers[0].ports[0].name must have at most 15',
+    ],
+    [
+      'an image that no kubelet pulls',
+      { containers: [{ ...game, image: 'Arena Game' }] },
+      'spec.template.spec.containers[0].image must be an image name',
+    ],
+    [
+      'half a byte of memory',
+      { containers: [{ ...game, resources: { limits: { memory: '512m' } } }] },
+      'spec.template.spec.containers[0].resources.limits.memory must be at least 1Mi, but is "512m"',
+    ],
+    [
+      'a user that cannot be',
+      { containers: [{ ...game, securityContext: { runAsUser: -1 } }] },
+      'spec.template.spec.containers[0].securityContext.runAsUser: Invalid value: -1',
+    ],
+    [
+      'a mount of a volume that is not there',
+      { containers: [{ ...game, volumeMounts: [{ name: 'maps', mountPath: '/maps' }] }] },
+      'spec.template.spec.containers[0].volumeMounts[0].name: Not found: "maps"',
+    ],
+    [
+      'a field of another type',
+      { containers: [game], tolerations: 'all' },
+      'spec.template is no pod template that this cluster reads: ',
+    ],
+  ])('is refused for %s, when it is created or edited', { timeout: 120_000 }, async (_, pod, message) => {
+    const backend = kubernetesBackend({ namespaces: [space()], portRange: nextRange(10), logger: silentLogger })
+    const fleet = await createFleet({ backend, agent: { external: '192.0.2.1:56001' }, logger: silentLogger })
+    onTestFinished(() => fleet.close())
+    const ref = { namespace: space(), name: 'refused' }
+    const good = {
+      buildID: 'refused',
+      standingBy: 0,
+      max: 1,
+      portsToExpose: [7777],
+      template: { spec: { containers: [game] } },
+    }
+    const refusal = { code: 'invalid', message: expect.stringContaining(message) }
+    const bad = { ...good, template: { spec: pod } }
+    await until('it leads', () => fleet.builds.list().then(() => true))
+    await expect(fleet.builds.create({ metadata: ref, spec: bad })).rejects.toMatchObject(refusal)
+    await fleet.builds.create({ metadata: ref, spec: good })
+    await expect(fleet.builds.apply({ metadata: ref, spec: bad })).rejects.toMatchObject(refusal)
+    await fleet.builds.delete(ref)
+  })
+
+  it('is warned of by an Event, or is Invalid, if kubectl applies it', { timeout: 120_000 }, async () => {
+    const backend = kubernetesBackend({ namespaces: [space()], portRange: nextRange(10), logger: silentLogger })
+    const fleet = await createFleet({ backend, agent: { external: '192.0.2.1:56001' }, logger: silentLogger })
+    onTestFinished(() => fleet.close())
+    const apply = (name: string, container: object) => {
+      const spec = { standingBy: 1, max: 1, template: { spec: { containers: [container] } } }
+      return kubectlWith(buildManifest(space(), name, spec), 'apply', '-f', '-')
+    }
+    await apply('unnamed', { image: 'arena:1' })
+    const ref = { namespace: space(), name: 'unnamed' }
+    const { status } = await until('the build is Invalid', async () => {
+      const found = await fleet.builds.get(ref).catch(() => undefined)
+      return (found?.status.conditions ?? []).some(({ type }) => type === 'Invalid') && found
+    })
+    expect(status.conditions).toMatchObject([
+      {
+        type: 'Invalid',
+        message: expect.stringMatching(/^spec\.template\.spec\.containers\[0\]\.name must be a name/),
+      },
+    ])
+    expect(status).toMatchObject({ currentPending: 0, crashesCount: 0 })
+
+    await apply('negative', { ...game, securityContext: { runAsUser: -1 } })
+    const output = 'jsonpath={range .items[*]}{.reason} {.message}{"\\n"}{end}'
+    const warning = await until('an Event says so', async () => {
+      const events = await kubectl('-n', space(), 'get', 'events', '-o', output)
+      return events.split('\n').find((line) => line.startsWith('TemplateInvalid'))
+    })
+    expect(warning).toMatch(/securityContext\.runAsUser: Invalid value: -1: .*; the cluster refuses its pods$/)
+  })
+
+  it(
+    'is allowed what only the pod of a server can have: host ports on the host network, mounts of the SDK',
+    { timeout: 120_000 },
+    async () => {
+      const backend = kubernetesBackend({ namespaces: [space()], portRange: nextRange(10), logger: silentLogger })
+      const fleet = await createFleet({ backend, agent: { external: '192.0.2.1:56001' }, logger: silentLogger })
+      onTestFinished(() => fleet.close())
+      const sidecar = {
+        ...{ name: 'logs', image: 'logs:1' },
+        volumeMounts: [{ name: 'gamekeeper-logs', mountPath: '/read' }],
+      }
+      const ports = [{ containerPort: 7777, hostPort: 9999 }]
+      const pod = { hostNetwork: true, containers: [{ ...game, ports }, sidecar] }
+      const spec = { buildID: 'allowed', standingBy: 0, max: 1, portsToExpose: [7777], template: { spec: pod } }
+      await until('it leads', () => fleet.builds.list().then(() => true))
+      const { metadata } = await fleet.builds.create({ metadata: { namespace: space(), name: 'allowed' }, spec })
+      await fleet.builds.delete(metadata)
+    },
+  )
 })
 
 describeOnCluster('a build with a field that pods do not have', () => {

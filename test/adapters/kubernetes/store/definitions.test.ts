@@ -1,6 +1,7 @@
 import { beforeAll, describe, expect, it } from 'vitest'
 import { parseAllDocuments } from 'yaml'
 import { type BuildCounts, buildStatus } from '../../../../adapters/kubernetes/store/objects/build-object.js'
+import type { ReadyCondition } from '../../../../adapters/kubernetes/store/ready-conditions.js'
 import { detailSpec, readDetail } from '../../../../adapters/kubernetes/store/objects/detail-object.js'
 import { fleetResources } from '../../../../adapters/kubernetes/store/objects/custom-resources.js'
 import { pathOf } from '../../../../adapters/kubernetes/client/kube-objects.js'
@@ -171,13 +172,18 @@ const wholeServer: Required<Omit<Server, 'tokenLost'>> & { readonly session: Req
     counters: { [anyKey]: { count: 1, capacity: 2 } },
     lists: { [anyKey]: { values: ['amie'], capacity: 2 } },
   },
-  ending: { reason: 'Exited', message: 'it ended', crash: false, at: 1_700_000_004_000 },
+  ending: { reason: 'NonZeroExit', message: 'it ended', crash: true, at: 1_700_000_004_000, exitCode: 3 },
 }
 const wholeDetail: Required<Detail> = { ...ref, build: 'arena', players: ['amie'] }
-const wholeFigures: Required<Omit<BuildCounts, 'crashesCount' | 'health' | 'conditions'>> = {
+const wholeFigures: Required<Omit<BuildCounts, 'crashesCount' | 'health' | 'conditions' | 'readiness'>> = {
   ...{ currentActive: 1, currentStandingBy: 1, currentPending: 1, currentInitializing: 1 },
   currentStandingByReadyDesired: '1/2',
   rollout: { updated: 1, outdated: 1 },
+}
+
+const ready: Required<ReadyCondition> = {
+  ...{ type: 'Ready', status: 'False', reason: 'Starting', message: '1 of 2' },
+  ...{ lastTransitionTime: '2025-01-01T00:00:00.000Z', observedGeneration: 2 },
 }
 
 describe('the custom resource definitions', () => {
@@ -218,7 +224,7 @@ describe('the custom resource definitions', () => {
     const spec = detailSpec(wholeDetail, '7')
     const appliedMetadata = { labels: { [anyKey]: 'dust' }, annotations: { [anyKey]: 'a note' } }
     for (const [schema, value] of [
-      [at(build, 'status'), buildStatus(completeBuild(ref), wholeFigures, '7', 'games')],
+      [at(build, 'status'), buildStatus(completeBuild(ref), wholeFigures, { basedOn: '7', home: 'games', ready })],
       [at(server, 'spec'), written.spec],
       [at(server, 'status'), { ...written.status, appliedMetadata }],
       [at(detail, 'spec'), spec],

@@ -20,6 +20,15 @@ const figures = {
   conditions: [],
 } as const
 
+const spec = {
+  buildID: 'arena-1',
+  standingBy: 3,
+  max: 5,
+  portsToExpose: [7777],
+  template: { spec: { containers: [{ name: 'game', image: 'arena:1' }] } },
+}
+const ready = { ready: true, reason: 'StandingBy', message: '3 of 3', spec }
+
 function buildAt(revision: number) {
   return {
     apiVersion: `${defaultApiGroup}/v1alpha1`,
@@ -29,25 +38,36 @@ function buildAt(revision: number) {
       uid: 'uid-of-arena',
       resourceVersion: String(revision),
       creationTimestamp: '2025-01-01T00:00:00Z',
+      generation: 4,
     },
-    spec: {
-      buildID: 'arena-1',
-      standingBy: 3,
-      max: 5,
-      portsToExpose: [7777],
-      template: { spec: { containers: [{ name: 'game', image: 'arena:1' }] } },
-    },
+    spec,
+  }
+}
+
+interface Body {
+  readonly status: {
+    readonly conditions: readonly {
+      readonly type: string
+      readonly status: string
+      readonly lastTransitionTime: string
+      readonly observedGeneration?: number
+    }[]
   }
 }
 
 /** A store that watches one build; `answer` responds to its status writes. */
-async function scene(answer: (response: ServerResponse, nth: number) => void = () => {}) {
+async function scene(answer: (response: ServerResponse, nth: number, body: Body) => void = () => {}) {
   const clock = virtualClock()
   const watches: ServerResponse[] = []
   let writes = 0
   const events: string[] = []
   const server = await fakeApiServer((request, response, { pathname, searchParams }) => {
-    if (request.method === 'PUT') return answer(response, ++writes)
+    if (request.method === 'PUT') {
+      const parts: string[] = []
+      request.setEncoding('utf8').on('data', (part: string) => parts.push(part))
+      request.on('end', () => answer(response, ++writes, JSON.parse(parts.join(''))))
+      return
+    }
     if (pathname.endsWith('/events')) {
       request.setEncoding('utf8').once('data', (body: string) => {
         const { reason, message } = JSON.parse(body)
@@ -85,7 +105,7 @@ describe('the counts of a build', () => {
       if (nth <= 4) respond(response, 503, statusOf(503, 'ServiceUnavailable', 'arena'))
       else respond(response, 200, buildAt(11))
     })
-    store.display?.build(ref, figures)
+    store.display?.build(ref, figures, ready)
     for (let nth = 1; nth <= 4; nth++) {
       await until(`try ${nth} is made`, () => writes() === nth)
       const begun = clock.elapsed()
@@ -104,11 +124,11 @@ describe('the counts of a build', () => {
       if (nth === 1) respond(response, 409, statusOf(409, 'Conflict', 'arena'))
       else respond(response, 200, buildAt(21))
     })
-    store.display?.build(ref, figures)
+    store.display?.build(ref, figures, ready)
     await until('it is tried', () => writes() === 1)
     for (let currentActive = 0; currentActive < 5; currentActive++) {
       await clock.advance(10_000)
-      store.display?.build(ref, { ...figures, currentActive })
+      store.display?.build(ref, { ...figures, currentActive }, ready)
     }
     expect(writes()).toBe(1)
     const object = { ...buildAt(20), spec: { ...buildAt(20).spec, standingBy: 4 } }
@@ -118,6 +138,45 @@ describe('the counts of a build', () => {
       await clock.advance(1_000)
       return writes() === 2
     })
+  })
+})
+
+describe('the condition Ready of a build', () => {
+  it('says since when it has been so, and for which generation of the spec, also after another host has written it', async () => {
+    const written: Body['status']['conditions'][number][] = []
+    let current = buildAt(10)
+    const { changes, clock, store, watches } = await scene((response, _nth, { status }) => {
+      const [condition] = status.conditions
+      if (condition) written.push(condition)
+      const { metadata } = current
+      current = { ...current, metadata: { ...metadata, resourceVersion: `${Number(metadata.resourceVersion) + 1}` } }
+      respond(response, 200, { ...current, status })
+    })
+    const show = async (readiness: typeof ready) => {
+      const count = written.length
+      store.display?.build(ref, figures, readiness)
+      await until('it is written', async () => {
+        await clock.advance(1_000)
+        return written.length > count
+      })
+      return written.at(-1)
+    }
+    const first = await show(ready)
+    expect(first).toMatchObject({ type: 'Ready', status: 'True', reason: 'StandingBy', observedGeneration: 4 })
+    await clock.advance(60_000)
+    expect(await show({ ...ready, message: '4 of 4' })).toEqual({ ...first, message: '4 of 4' })
+    const missing = { ...ready, ready: false, reason: 'CreateBlocked', message: '2 of 3: exceeded quota' }
+    const lost = await show(missing)
+    expect(lost).toMatchObject({ status: 'False', reason: 'CreateBlocked', message: '2 of 3: exceeded quota' })
+    expect(lost?.lastTransitionTime).not.toBe(first?.lastTransitionTime)
+    // A spec that this host has not acted on yet is another generation.
+    const edited = { ...spec, standingBy: 4 }
+    current = { ...current, metadata: { ...buildAt(50).metadata, generation: 5 }, spec: edited }
+    const object = { ...current, status: { conditions: [lost] } }
+    watches.at(-1)?.write(`${JSON.stringify({ type: 'MODIFIED', object })}\n`)
+    await until('the edit is seen', () => changes.includes('changed'))
+    expect(await show(missing)).toEqual({ ...lost, observedGeneration: 4 })
+    expect(await show({ ...missing, spec: edited })).toEqual({ ...lost, observedGeneration: 5 })
   })
 })
 
@@ -197,4 +256,10 @@ describe('the Events of a build', () => {
       'ServerStartFailed: duel-1 is refused',
     ])
   })
+})
+
+it('an Event of the Lease says who leads', async () => {
+  const { store, events } = await scene()
+  store.announceLeader({ namespace: 'games', name: 'fleet' }, 'host-b leads the fleet, after host-a')
+  await until('it is written', () => events.includes('LeaderElection: host-b leads the fleet, after host-a'))
 })

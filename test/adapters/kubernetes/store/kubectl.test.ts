@@ -36,9 +36,10 @@ describeOnCluster('a fleet managed with kubectl', () => {
     const allocated = await fleet.allocate({ buildID: 'id-of-arena', sessionID })
     const [build] = await until('the figures are shown', async () => {
       const rows = await table('gsb')
-      return rows[0]?.['ACTIVE'] === '1' && rows[0]['STANDBY'] === '2/2' ? rows : undefined
+      const isReady = rows[0]?.['STANDBY'] === '2/2' && rows[0]['READY'] === 'True'
+      return rows[0]?.['ACTIVE'] === '1' && isReady ? rows : undefined
     })
-    expect(Object.keys(build ?? {})).toEqual(['NAME', 'STANDBY', 'ACTIVE', 'CRASHES', 'HEALTH', 'AGE'])
+    expect(Object.keys(build ?? {})).toEqual(['NAME', 'STANDBY', 'ACTIVE', 'CRASHES', 'HEALTH', 'READY', 'AGE'])
     expect(build).toMatchObject({ NAME: 'arena', STANDBY: '2/2', ACTIVE: '1', CRASHES: '0', HEALTH: 'Healthy' })
     expect(build?.['AGE']).toMatch(/^\d+[sm]$/)
     const servers = await table('gs')
@@ -111,10 +112,13 @@ describeOnCluster('a fleet managed with kubectl', () => {
     await standing(1)
     await k('scale', 'gsb', 'arena', '--replicas', '5')
     await standing(3)
+    const problems = '.status.conditions[?(@.type!="Ready")]'
     const conditionsNow = async () =>
-      k('get', 'gsb', 'arena', '-o', 'jsonpath={.status.conditions[*].type}|{.status.conditions[*].message}')
+      k('get', 'gsb', 'arena', '-o', `jsonpath={${problems}.type}|{${problems}.message}`)
     const message = 'standingBy 5 exceeds max 3; 3 is used'
     await until('the condition is shown', async () => (await conditionsNow()) === `Clamped|${message}`)
+    // It has all the servers that it may have.
+    await k('wait', '--for=condition=Ready', 'gsb/arena', '--timeout=30s')
     await until('the Event is shown', async () => {
       const events = await k('get', 'events', '-o', 'jsonpath={range .items[*]}{.reason}: {.message}{"\\n"}{end}')
       return events.includes(`Clamped: ${message}`)

@@ -15,11 +15,14 @@ import { kubectl } from './cluster.js'
 /** Capacity of a hollow node. */
 const podsPerNode = 110
 
-/** How many more pods fit on the hollow nodes. */
+/** How many more pods fit on the hollow nodes that are ready. */
 export async function freeHollowPods(): Promise<number> {
-  const nodes = words(await kubectl('get', 'nodes', '-l', 'hollow=true', '-o', 'jsonpath={.items[*].metadata.name}'))
+  const columns =
+    'jsonpath={range .items[*]}{.metadata.name} {.status.conditions[?(@.type=="Ready")].status}{"\\n"}{end}'
+  const lines = (await kubectl('get', 'nodes', '-l', 'hollow=true', '-o', columns)).split('\n')
+  const ready = lines.filter((line) => line.endsWith(' True')).map((line) => line.split(' ')[0] ?? '')
   const used = words(await kubectl('get', 'pods', '-A', '-o', 'jsonpath={.items[*].spec.nodeName}'))
-  return nodes.length * podsPerNode - used.filter((name) => nodes.includes(name)).length
+  return ready.length * podsPerNode - used.filter((name) => ready.includes(name)).length
 }
 
 function words(text: string): readonly string[] {

@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, expect, test } from 'vitest'
 import { isolationsHere, processBackend } from '../../../../adapters/process/index.js'
+import { fileStore } from '../../../../src/stores/file.js'
 import { abandoned } from '../hosts.js'
 import { homeOf, outputOf, recordIn, shellGame } from '../shell-games.js'
 import {
@@ -90,6 +91,21 @@ test('a hostile game reaches no secret of the host, no other server, and no proc
   ])
   expect(runs(victim)).toBe(true)
   expect(readFileSync(join(mine, 'tmp', 'file'), 'utf8')).toBe('x\n')
+})
+
+test('a game has its own descriptors only, although the host has an open file store', async () => {
+  const directory = freshDirectory()
+  const store = await fileStore({ directory: join(directory, 'store') })
+  onCleanUp(() => store.close())
+  const listing =
+    'for fd in /proc/$$/fd/*; do [ ! -L $fd ] || { printf "${fd##*/} "; readlink $fd; }; done; echo done; exec sleep 600'
+  const output = await outputOf(open(directory, service), shellGame(listing))
+  expect(output.replaceAll(/\/\S*\.log$/gm, 'its log').split('\n')).toEqual([
+    '0 /dev/null',
+    '1 its log',
+    '2 its log',
+    'done',
+  ])
 })
 
 test('a game gets its variables, arguments and folders unchanged, and ps and systemctl show none of them', async () => {

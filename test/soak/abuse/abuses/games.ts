@@ -1,9 +1,11 @@
 /** Games that misbehave. */
 import { randomUUID } from 'node:crypto'
+import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
 import { until } from '../../../e2e/until.js'
+import { rawConnection } from '../../../http/client.js'
 import { runningIn } from '../../machine.js'
-import { type Abuse, attempt, send, type Target } from '../target.js'
+import { type Abuse, attempt, rawRequest, send, type Target } from '../target.js'
 
 const forking = 'i=0; while [ $i -lt 20 ]; do sleep 300 & i=$((i+1)); done; wait'
 const hostileGame = fileURLToPath(new URL('../hostile-game.mjs', import.meta.url))
@@ -29,6 +31,27 @@ export const hostileHeartbeats: Abuse = {
         return gamesOf(target, name) > 0 && !text.includes('"currentInitializing":1')
       })
     }),
+}
+
+/** Heartbeats with an invented id, from many connections that wait for no answer and connect again when they are cut. */
+export const floodingStrangers: Abuse = {
+  name: 'strangers that flood the agent',
+  async run({ apis, signal }) {
+    const flood = rawRequest(
+      'PATCH',
+      '/v1/sessionHosts/live-00000.00000000',
+      '{"CurrentGameState":"StandingBy"}',
+    ).repeat(500)
+    const end = AbortSignal.any([signal, AbortSignal.timeout(3_000)])
+    const flooding = async () => {
+      while (!end.aborted) {
+        const { socket } = rawConnection(apis.agent, flood)
+        if (!socket.closed) await once(socket, 'close', { signal: end }).catch(() => undefined)
+        socket.destroy()
+      }
+    }
+    await Promise.all(Array.from({ length: 50 }, flooding))
+  },
 }
 
 async function withBuild(

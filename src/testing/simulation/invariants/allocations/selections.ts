@@ -2,7 +2,7 @@
  * Invariants: a server that is allocated to a request with selectors fits one of them, and what the request changes is changed in the same
  * write.
  */
-import type { AllocationRequest, ServerSelector } from '../../../../rules/model/allocation.js'
+import type { AllocationInput, AllocationRequest, ServerSelector } from '../../../../rules/model/allocation.js'
 import { type Build, keyOf, type Server } from '../../../../rules/model/resources.js'
 import { noData } from '../../../../rules/model/server-data.js'
 import { buildIDOf, buildNames, kindOf, someOrder } from '../../actors/build-specs.js'
@@ -22,7 +22,7 @@ export class Selections {
   ) {}
 
   /** Returns a random request with selectors. `ticket`: what it adds to the tickets of its server, if it changes them. */
-  request(sessionID: string, ticket: string | undefined): AllocationRequest {
+  request(sessionID: string, ticket: string | undefined): AllocationInput {
     const { world } = this
     const builds = buildNames.filter(() => world.chance(0.6))
     const selector = (): ServerSelector => ({
