@@ -19,6 +19,5 @@ export { type BackendFaults, type EventFault, faultyBackend, type FaultyEvent } 
 export { faultyStore } from './faulty-store.js'
 export * from './records.js'
 export { seededRandom } from './random.js'
-export { simulate, type SimulationOptions, type SimulationResult } from './simulation/simulate.js'
 export { storeConformance, type StoreConformanceOptions } from './store-conformance.js'
 export { type VirtualClock, virtualClock, type VirtualClockOptions } from './virtual-clock.js'

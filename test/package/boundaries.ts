@@ -77,7 +77,7 @@ const layers: readonly Layer[] = [
     packages: [],
   },
   { name: 'sdk', paths: ['src/sdk/'], layers: ['rules', 'contracts'], packages: ['node:'] },
-  { name: 'testing', paths: ['src/testing/'], layers: belowFleet, packages: ['node:'] },
+  { name: 'testing', paths: ['src/testing/'], layers: ports, packages: ['node:'] },
   { name: 'config', paths: ['src/config/'], layers: ports, packages: [] },
   { name: 'index', paths: ['src/index.ts'], layers: [...belowFleet, 'config'], packages: [] },
   { name: 'server', paths: ['src/server/'], layers: aboveFleet, packages: ['node:'] },

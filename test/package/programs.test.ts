@@ -49,7 +49,7 @@ const ambient: Readonly<Record<string, string>> = {
 }
 
 /** Without the generated pages, which quote the docstrings of Node's own types. */
-const everything = pages.filter((page) => !page.startsWith('docs/reference/api/')).flatMap(allBlocks)
+const everything = pages.flatMap(allBlocks)
 const languages = new Set(everything.map(({ language }) => language))
 let folder: string
 

@@ -3,7 +3,7 @@ import { openEntry, standingOf, type JournalEntry } from '../../adapters/kuberne
 import { ServerJournal } from '../../adapters/kubernetes/store/journal/server-journal.js'
 import { serverStatus, withStatus } from '../../adapters/kubernetes/store/objects/server-object.js'
 import { silentLogger } from '../../src/contracts/logger.js'
-import type { TestedJournal } from '../../src/testing/simulation/models/tested-journal.js'
+import type { TestedJournal } from './models/tested-journal.js'
 
 const key = new Uint8Array(32)
 const opened = new Map<string, JournalEntry | undefined>()

@@ -2,7 +2,7 @@
  * `npm run simulate`: runs a range of seeds, counts how many of them find each planted bug, or searches for a seed for those bugs
  * that their pinned seeds no longer find.
  */
-import type { SimulationResult } from '../../src/testing/simulation/simulate.js'
+import type { SimulationResult } from './simulate.js'
 import { bundle } from './bundle.js'
 import { type Flags, readFlags, usage } from './flags.js'
 import { findSeeds } from './pinned-seeds.js'

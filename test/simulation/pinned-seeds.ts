@@ -5,7 +5,7 @@
 import { readFile, writeFile } from 'node:fs/promises'
 import { availableParallelism } from 'node:os'
 import { fileURLToPath } from 'node:url'
-import type { SimulationResult } from '../../src/testing/simulation/simulate.js'
+import type { SimulationResult } from './simulate.js'
 import { bundle } from './bundle.js'
 import type { PlantedBug } from './planted-bugs.js'
 import { run } from './pool.js'

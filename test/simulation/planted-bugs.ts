@@ -65,7 +65,7 @@ const allocation: readonly PlantedBug[] = [
   {
     name: 'the end of a session is reported only once',
     standsFor: 'a lost report leaves a server in use for ever',
-    file: 'src/testing/simulation/models/game-model.ts',
+    file: 'test/simulation/models/game-model.ts',
     from: '...(this.deps.rooms?.report ?? (this.#ended && { endedSession: this.#ended })),',
     to: '...this.deps.rooms?.report,',
   },
@@ -107,7 +107,7 @@ const allocation: readonly PlantedBug[] = [
   {
     name: 'the store accepts a write with an old revision',
     standsFor: 'replicas with stale views overwrite each other',
-    file: 'src/testing/simulation/models/store-model.ts',
+    file: 'test/simulation/models/store-model.ts',
     from: "if (current.revision !== expected) throw new FleetError('conflict', `${keyOf(record)} has changed`)",
     to: '',
   },
@@ -475,7 +475,7 @@ const watching: readonly PlantedBug[] = [
   {
     name: 'a stale watch event overwrites a newer record',
     standsFor: 'a late event reverts a newer change',
-    file: 'src/testing/simulation/models/store-watches.ts',
+    file: 'test/simulation/models/store-watches.ts',
     from: 'if (Number(revision) < (latest.get(key) ?? 0)) return false',
     to: '',
   },
@@ -779,7 +779,7 @@ const journaling: readonly PlantedBug[] = [
   {
     name: 'the journal is written whatever its revision',
     standsFor: 'a deposed leader overwrites what the next one has written',
-    file: 'src/testing/simulation/models/journal-model.ts',
+    file: 'test/simulation/models/journal-model.ts',
     from: "if (current?.revision !== revision) throw new FleetError('conflict', 'the journal has changed')",
     to: '',
   },

@@ -1,7 +1,7 @@
 /** Runs many seeds in parallel on worker threads. */
 import { availableParallelism } from 'node:os'
 import { Worker } from 'node:worker_threads'
-import type { SimulationResult } from '../../src/testing/simulation/simulate.js'
+import type { SimulationResult } from './simulate.js'
 import type { Task } from './worker.js'
 
 export interface RunOptions {

@@ -1,6 +1,6 @@
 /** Output of `npm run simulate`: a progress line and a summary. */
 import { createHash } from 'node:crypto'
-import type { SimulationResult } from '../../src/testing/simulation/simulate.js'
+import type { SimulationResult } from './simulate.js'
 
 export interface Progress {
   result(result: SimulationResult): void

@@ -1,13 +1,13 @@
 /** Checks that the invariants hold for a fixed set of seeds, and that every planted bug is found by its pinned seed. */
 import { readFile } from 'node:fs/promises'
 import { createFleet } from 'gamekeeper'
-import { simulate } from 'gamekeeper/testing'
 import { describe, expect, it } from 'vitest'
 import { bundle, occurrences } from './bundle.js'
 import { findsNothing, minutes } from './finds-nothing.js'
 import { pinnedSeedProblem, readPinnedSeeds } from './pinned-seeds.js'
 import { plantedBugs } from './planted-bugs.js'
 import { run } from './pool.js'
+import { simulate } from './simulate.js'
 
 describe('the simulation', { timeout: 600_000 }, () => {
   it('finds no violation in 100 seeds of ten minutes with faults', () => findsNothing({ from: 1, seeds: 100 }))
@@ -22,7 +22,7 @@ describe('the simulation', { timeout: 600_000 }, () => {
   })
 })
 
-describe('the simulation of `gamekeeper/testing`', () => {
+describe('a simulated fleet with other limits, or one that is broken', () => {
   it.each([
     ['few callers may wait', { maxWaiting: 1 }, 474],
     ['few callers may wait', { maxWaiting: 1 }, 506],

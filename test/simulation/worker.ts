@@ -1,7 +1,7 @@
 /** Entry point of a worker thread, which simulates one seed per message. This file is bundled, never imported. */
 import { setPriority } from 'node:os'
 import { parentPort } from 'node:worker_threads'
-import { type SimulationOptions, simulateWith } from '../../src/testing/simulation/simulate.js'
+import { type SimulationOptions, simulate } from './simulate.js'
 import { kubernetesJournal } from './journal.js'
 
 /** The options that can be sent to another thread. */
@@ -22,5 +22,5 @@ Error.stackTraceLimit = 4
 
 parentPort?.on('message', ({ journal, ...task }: Task) => {
   // A rejection becomes an `error` event of the worker, which the pool handles.
-  void simulateWith(task, journal ? kubernetesJournal : undefined).then((result) => parentPort?.postMessage(result))
+  void simulate(task, journal ? kubernetesJournal : undefined).then((result) => parentPort?.postMessage(result))
 })

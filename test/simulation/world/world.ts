@@ -1,0 +1,136 @@
+/**
+ * The kernel of a simulation run: one event queue in virtual time, one source of randomness, and a bounded history.
+ * Everything in the simulation runs as an event in this queue, so the seed determines the run.
+ */
+import { seededRandom } from '../../../src/testing/random.js'
+import { TimerHeap } from '../../../src/testing/timer-heap.js'
+import { Fingerprint } from './fingerprint.js'
+import { isError } from '../../../src/rules/model/realms.js'
+
+/** Reports that an invariant was violated. */
+export class Violation extends Error {}
+
+export class World {
+  readonly #timers = new TimerHeap()
+  readonly #random: () => number
+  #draws = 0
+  readonly fingerprint = new Fingerprint()
+  readonly #history: string[] = []
+  #order = 0
+  #failure: Error | undefined
+  elapsedMs = 0
+  steps = 0
+  /** The maximum error so far of any host's wall clock. */
+  skewMs = 0
+  /** False in the last phase of a run, when the fleet has to reach quiescence. */
+  faultsEnabled = true
+  /** Number of injected faults by kind. */
+  readonly faults: Record<string, number> = {}
+
+  constructor(readonly seed: number) {
+    const draw = seededRandom(seed)
+    this.#random = () => {
+      this.#draws++
+      return draw()
+    }
+  }
+
+  after(ms: number, fn: () => void): () => void {
+    const timer = {
+      setMs: this.elapsedMs,
+      dueMs: this.elapsedMs + Math.max(0, ms),
+      order: this.#order++,
+      fn: fn as (() => void) | undefined,
+    }
+    this.#timers.push(timer)
+    return () => {
+      timer.fn = undefined
+    }
+  }
+
+  /** Runs the next event and the promise jobs that result. Resolves to false if nothing is due until `untilMs`. */
+  async step(untilMs: number): Promise<boolean> {
+    const timer = this.#timers.peek()
+    if (!timer || timer.dueMs > untilMs) return false
+    this.#timers.pop()
+    this.elapsedMs = Math.max(this.elapsedMs, timer.dueMs)
+    this.steps++
+    timer.fn?.()
+    await settled()
+    this.fingerprint.add(this.elapsedMs, this.#order, this.#draws)
+    return true
+  }
+
+  /** The correct wall-clock time, in ms since 1970. */
+  get wallMs(): number {
+    return 1_700_000_000_000 + this.elapsedMs
+  }
+
+  /** Returns a random number from 0 (inclusive) to 1 (exclusive). */
+  random(): number {
+    return this.#random()
+  }
+
+  chance(probability: number): boolean {
+    return this.#random() < probability
+  }
+
+  /** Returns a random integer between the bounds, both inclusive. */
+  between(least: number, most: number): number {
+    return least + Math.floor(this.#random() * (most - least + 1))
+  }
+
+  oneOf<T>(items: readonly T[]): T | undefined {
+    return items[Math.floor(this.#random() * items.length)]
+  }
+
+  bytes(count: number): Uint8Array {
+    return Uint8Array.from({ length: count }, () => Math.floor(this.#random() * 256))
+  }
+
+  guid(): string {
+    const hex = Buffer.from(this.bytes(16)).toString('hex')
+    return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-4${hex.slice(13, 16)}-8${hex.slice(17, 20)}-${hex.slice(20)}`
+  }
+
+  /** Decides whether a fault of this kind happens now, and counts it if so. */
+  fault(kind: string, probability: number): boolean {
+    if (!this.faultsEnabled || !this.chance(probability)) return false
+    this.countFault(kind)
+    return true
+  }
+
+  countFault(kind: string): void {
+    this.faults[kind] = (this.faults[kind] ?? 0) + 1
+  }
+
+  /** Reports a violation; the first one ends the run. Never throws, so it may be called from within the fleet. */
+  violate(text: string): void {
+    this.fail(new Violation(text))
+  }
+
+  fail(error: unknown): void {
+    this.#failure ??= isError(error) ? error : new Error(String(error))
+  }
+
+  throwIfFailed(): void {
+    if (this.#failure !== undefined) throw this.#failure
+  }
+
+  note(text: string): void {
+    this.#history.push(`${(this.elapsedMs / 1000).toFixed(3).padStart(10)} s  ${text}`)
+    if (this.#history.length > 2_000) this.#history.splice(0, 1_000)
+  }
+
+  /** Returns the last lines of the history, oldest first. */
+  history(lines: number): readonly string[] {
+    return lines > 0 ? this.#history.slice(-lines) : []
+  }
+}
+
+const turn = setImmediate
+
+/** Resolves when all promise jobs have run: nothing waits for real I/O, so they run before the next event loop turn. */
+function settled(): Promise<void> {
+  return new Promise((resolve) => turn(resolve))
+}
