@@ -10,7 +10,7 @@ import { gameServerDetail } from '../../src/rules/schemas/detail.js'
 import { gameServer } from '../../src/rules/schemas/server.js'
 import { serverData } from '../../src/rules/schemas/server-data.js'
 import { allocations } from './allocations.js'
-import { sessionFields } from './session-fields.js'
+import { sessionFields, sessionList } from './session-fields.js'
 import { eachOf, structural, type StructuralSchema, unbounded } from './structural-schema.js'
 
 export interface Column {
@@ -215,27 +215,13 @@ function serverStatus(): StructuralSchema {
           'The edited labels and annotations in metadata that the data include. What differs from them is applied once.',
         properties: { labels: unbounded(serverData.labels), annotations: unbounded(serverData.annotations) },
       },
-      endedSessions: {
-        type: 'integer',
-        minimum: 1,
-        description: 'How many sessions the game has ended while its server went on.',
-      },
       startedSessions: {
         type: 'integer',
         minimum: 1,
-        description: 'The highest number of a session of the server since it was last standing by, if it had several.',
+        description: 'The highest number that a session of the server has or had.',
       },
       ...sessionFields(),
-      moreSessions: {
-        type: 'array',
-        description: 'The sessions other than the first, in the order in which they began.',
-        items: {
-          type: 'object',
-          description: 'A further session of the server.',
-          required: ['sessionID', 'sessionNumber'],
-          properties: { sessionID: { ...text, description: 'The sessionID of the allocation.' }, ...sessionFields() },
-        },
-      },
+      sessions: sessionList(),
       ending: {
         description: 'Why the server is Terminating.',
         type: 'object',

@@ -2,9 +2,10 @@
 import { playerIDs, time } from '../../src/rules/schemas/common.js'
 import { type StructuralSchema, unbounded } from './structural-schema.js'
 
-const textOrEmpty = { type: 'string', nullable: true } as const
+const text = { type: 'string' } as const
+const textOrEmpty = { ...text, nullable: true } as const
 
-/** What the record of a server has of each of its sessions, besides its id. */
+/** What the record of a server has of each of its sessions, besides its id, number and time. */
 export function sessionFields(): Record<string, StructuralSchema> {
   return {
     sessionCookie: { ...textOrEmpty, description: 'sessionCookie of the allocation.' },
@@ -22,12 +23,29 @@ export function sessionFields(): Record<string, StructuralSchema> {
         },
       },
     },
-    sessionNumber: {
-      type: 'integer',
-      minimum: 1,
-      description: 'Its number among the sessions of the server. Absent for one that the server began with.',
+  }
+}
+
+/** The sessions of a server with several, in its status. */
+export function sessionList(): StructuralSchema {
+  return {
+    type: 'array',
+    description: 'All sessions, in the order in which they began, of a server that has or had several.',
+    items: {
+      type: 'object',
+      description: 'A session of the server.',
+      required: ['sessionID', 'number', 'startedAt'],
+      properties: {
+        sessionID: { ...text, description: 'The sessionID of the allocation.' },
+        number: {
+          type: 'integer',
+          minimum: 1,
+          description: 'Distinguishes it from every other session of this server.',
+        },
+        startedAt: { ...unbounded(time), description: 'When it was allocated. RFC 3339, in UTC.' },
+        ...sessionFields(),
+        ending: { type: 'boolean', description: 'True if its game has been asked to end it.' },
+      },
     },
-    sessionStartedAt: { ...unbounded(time), description: 'When it was allocated to a server with other sessions.' },
-    sessionEnding: { type: 'boolean', description: 'True if its game has been asked to end it.' },
   }
 }

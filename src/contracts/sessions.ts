@@ -130,7 +130,7 @@ export function sessionBody(
   players: readonly string[],
   declared: DeclaredPorts,
   now: number,
-  session = server.session,
+  session = server.sessions[0],
 ): GameSessionBody {
   const { id = '', initialPlayers = [], holds, startedAt = server.reachedActiveOn, ending } = session ?? {}
   const { state } = server

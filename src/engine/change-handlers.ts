@@ -5,7 +5,6 @@
 import { FleetError } from '../contracts/errors.js'
 import { afterFailure, noBackoff } from '../rules/lifecycle/backoff.js'
 import { disappearedBeforeStandingBy, exitedUnused, isIdle, needsBackoff } from '../rules/lifecycle/lifecycle.js'
-import { sessionsOf } from '../rules/lifecycle/several-sessions.js'
 import { afterLoss, isLost, isLostAgain } from '../rules/lifecycle/losses.js'
 import type { Build, Ending, Server } from '../rules/model/resources.js'
 import { sessionKey } from '../rules/model/session-ids.js'
@@ -58,7 +57,7 @@ export class ChangeHandlers {
     const { record, build, bucket } = entry
     if (bucket === 'active' && from !== 'active') entry.activeSince = clock.elapsed()
     // Another writer may have ended the server already.
-    if (record.session !== before.session || record.moreSessions !== before.moreSessions) this.#endWait(record)
+    if (record.sessions !== before.sessions) this.#endWait(record)
     const isIdleAgain = record.state === 'StandingBy' && before.state === 'Active'
     if (record.state === 'StandingBy' && isIdle(before) && before.state !== 'StandingBy')
       this.#deps.lateStarts.succeeded(entry)
@@ -78,7 +77,7 @@ export class ChangeHandlers {
     if (record.reservedUntil !== before.reservedUntil) this.#deps.reservations.recordChanged(entry)
     events.serverData(entry, before)
     if (record.node !== before.node) this.#deps.maintenance.placed(entry)
-    if (record.session?.holds || before.session?.holds) this.#deps.seats.recordChanged(entry)
+    if (record.sessions[0]?.holds || before.sessions[0]?.holds) this.#deps.seats.recordChanged(entry)
     this.#deps.heldHeartbeats.answerChanged(entry)
     // A listener of the events above may have allocated it meanwhile.
     if (record.data !== before.data && (isReady(entry.bucket) || build.slots?.roomOf(entry)))
@@ -108,8 +107,8 @@ export class ChangeHandlers {
    */
   #endWait(server: Server): void {
     const { waitQueue } = this.#deps
-    if (!server.session || waitQueue.total === 0) return
-    for (const { id } of sessionsOf(server)) waitQueue.sessionAllocated(sessionKey(id))
+    if (waitQueue.total === 0) return
+    for (const { id } of server.sessions) waitQueue.sessionAllocated(sessionKey(id))
   }
 
   #serverTerminating(entry: ServerEntry): void {

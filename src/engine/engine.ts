@@ -3,7 +3,7 @@ import type { FleetError } from '../contracts/errors.js'
 import type { DrainOptions, DrainResult } from '../contracts/options.js'
 import type { Heartbeat, HeartbeatAnswer, HeartbeatHold } from '../rules/game/heartbeat.js'
 import { transition } from '../rules/lifecycle/lifecycle.js'
-import { numberOf, sessionByKey } from '../rules/lifecycle/several-sessions.js'
+import { sessionByKey } from '../rules/lifecycle/sessions.js'
 import { keyOf } from '../rules/model/resources.js'
 import { sessionKey } from '../rules/model/session-ids.js'
 import { drainingError, gameUnheardError } from './allocation/allocation-errors.js'
@@ -153,8 +153,8 @@ export class Engine {
     const entry = this.inventory.serverBySession(sessionID)
     if (entry?.uncertain) await this.#parts.writer.resolveUncertain(entry).catch(ignoreLostServer)
     else if (entry?.intent) await entry.saving?.catch(() => undefined)
-    // Further sessions are in the record before they are durable, also one whose server has lost all others meanwhile.
-    else if (entry && entry.record !== entry.stored && sessionByKey(entry.record, sessionKey(sessionID))?.number) {
+    // A session beside others is in the record before it is durable.
+    else if (entry && !hasStored(entry, sessionID)) {
       await this.#parts.writer.save(entry).catch(ignoreLostServer)
     }
     return this.inventory.serverBySession(sessionID)
@@ -173,7 +173,7 @@ export class Engine {
     const { ctx, writer } = this.#parts
     if (asksGame(entry, sessionID)) {
       const session = sessionByKey(entry.record, sessionKey(sessionID))
-      const number = session ? numberOf(entry.record, session) : 0
+      const number = session?.number ?? 0
       this.inventory.update(entry, transition(entry.record, { type: 'sessionEnding', number }, ctx.clock.now()))
       await writer.save(entry).catch(ignoreLostServer)
       return
@@ -252,10 +252,14 @@ export class Engine {
 
 /** Throws `unavailable` if the game, which has not been heard yet, may have other sessions soon. */
 function asksGame({ build, record, takesSeveral, heartbeatLink }: ServerEntry, sessionID: string): boolean {
-  if (record.moreSessions) return true
+  if (record.sessions.length > 1) return true
   if (!build.slots || record.state !== 'Active') return false
   if (heartbeatLink.set !== build.heartbeating) throw gameUnheardError(sessionID)
   return takesSeveral
+}
+
+function hasStored({ stored }: ServerEntry, sessionID: string): boolean {
+  return stored !== undefined && sessionByKey(stored, sessionKey(sessionID)) !== undefined
 }
 
 /** If the record has already been deleted, there is nothing to write. */

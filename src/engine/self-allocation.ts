@@ -5,6 +5,7 @@
 import { FleetError } from '../contracts/errors.js'
 import type { Heartbeat } from '../rules/game/heartbeat.js'
 import type { OwnAllocationRequest } from '../rules/model/allocation.js'
+import { endedNumber } from '../rules/lifecycle/sessions.js'
 import { keyOf, type Server } from '../rules/model/resources.js'
 import { sessionKey } from '../rules/model/session-ids.js'
 import { shown } from '../rules/validation/problem.js'
@@ -90,11 +91,11 @@ export class SelfAllocation {
 }
 
 /** The same for a repeated call. No other server has it, and no other session of this one. */
-function ownSessionID({ name, uid, endedSessions = 0 }: Server, { endedSession }: OwnAllocationRequest): string {
-  return `${name}-${uid}-${Math.max(endedSessions, endedSession?.number ?? 0) + 1}`
+function ownSessionID(server: Server, { endedSession }: OwnAllocationRequest): string {
+  return `${server.name}-${server.uid}-${Math.max(endedNumber(server), endedSession?.number ?? 0) + 1}`
 }
 
-function hasSession({ session }: Server, sessionID: string): boolean {
+function hasSession({ sessions: [session] }: Server, sessionID: string): boolean {
   return session !== undefined && sessionKey(session.id) === sessionKey(sessionID)
 }
 

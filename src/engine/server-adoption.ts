@@ -63,6 +63,7 @@ export class ServerAdoption {
         createdAt: now,
         state: 'Initializing',
         health: 'Unknown',
+        sessions: [],
         reachedInitializingOn: now,
         data: build.initialData,
       },

@@ -9,7 +9,7 @@ import { noSessionError } from '../engine/seats/seat-errors.js'
 import type { ServerEntry } from '../engine/state/entries.js'
 import { mapInSlices } from '../platform/turns.js'
 import { hasSeat } from '../rules/lifecycle/seats.js'
-import { sessionByKey, sessionsOf, sessionUid } from '../rules/lifecycle/several-sessions.js'
+import { sessionByKey, sessionUid } from '../rules/lifecycle/sessions.js'
 import { keyOf, type Session } from '../rules/model/resources.js'
 import { sessionKey } from '../rules/model/session-ids.js'
 import { type Checked, shown } from '../rules/validation/problem.js'
@@ -76,7 +76,7 @@ export function sessionCalls(deps: SessionCallsDependencies): Sessions {
       throwIfAborted(options.signal)
       const { everyBuild, players } = term.engine().inventory
       const found = players.find(everyBuild, checkID('player', player))
-      const playing = found.filter(({ record }) => record.session && record.state === 'Active')
+      const playing = found.filter(({ record }) => record.sessions.length > 0 && record.state === 'Active')
       const now = clock.now()
       const [best, other] = playing
         .flatMap((entry) => sessionsWith(player, entry).map((session) => ({ entry, session })))
@@ -163,7 +163,7 @@ function accepted<T>(checked: Checked<T>): T {
   throw refusedRequest(checked.problem)
 }
 
-function subjectOf({ build, record, ref: server }: ServerEntry, id = record.session?.id): AuditedSubject {
+function subjectOf({ build, record, ref: server }: ServerEntry, id = record.sessions[0]?.id): AuditedSubject {
   const sessionID = id === undefined ? undefined : (sessionByKey(record, sessionKey(id))?.id ?? id)
   return { build: build.ref, server, ...(sessionID !== undefined && { sessionID }) }
 }
@@ -178,12 +178,10 @@ function hasSession(entry: ServerEntry, sessionID: string): boolean {
   return durableSessions(entry).some(({ id }) => sessionKey(id) === sessionKey(sessionID))
 }
 
-/** Those of several sessions that are in the store. */
+/** Those that are in the store. */
 function durableSessions({ record, stored }: ServerEntry): readonly Session[] {
-  const sessions = sessionsOf(record)
-  return record.moreSessions
-    ? sessions.filter(({ id, number }) => number === undefined || (stored && sessionByKey(stored, sessionKey(id))))
-    : sessions
+  if (record === stored) return record.sessions
+  return record.sessions.filter(({ id }) => stored && sessionByKey(stored, sessionKey(id)))
 }
 
 /** The sessions of a server that the player is in. Of several, the game does not say in which: those whose request named the player. */
@@ -207,11 +205,11 @@ const claimed = 2
 function closeness({ entry, session }: Place, player: string, now: number): number {
   const { players, record } = entry
   if (players.includes(player)) return session.initialPlayers.includes(player) ? claimed + 1 : claimed
-  return hasSeat(player, players, record.session?.holds, now) ? 1 : 0
+  return hasSeat(player, players, record.sessions[0]?.holds, now) ? 1 : 0
 }
 
-function started({ entry, session }: Place): number {
-  return session.startedAt ?? entry.record.reachedActiveOn ?? 0
+function started({ session }: Place): number {
+  return session.startedAt
 }
 
 function sessionAt({ build, players, record }: ServerEntry, now: number, sessionID?: string): GameSession {

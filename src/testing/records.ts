@@ -78,21 +78,22 @@ export function completeServer(ref: Ref): Server {
     reachedInitializingOn: 1_700_000_001_000,
     reachedStandingByOn: 1_700_000_002_000,
     reachedActiveOn: 1_700_000_003_000,
-    session: {
-      id: 'a9b1c2d3-0000-4000-8000-000000000001',
-      cookie: 'mode=duel',
-      initialPlayers: ['amie', 'bob'],
-      holds: [
-        { player: 'bob', until: 1_700_000_063_000 },
-        { player: 'Zoë', until: 1_700_000_064_500 },
-      ],
-    },
-    moreSessions: [
+    sessions: [
+      {
+        id: 'a9b1c2d3-0000-4000-8000-000000000001',
+        cookie: 'mode=duel',
+        initialPlayers: ['amie', 'bob'],
+        holds: [
+          { player: 'bob', until: 1_700_000_063_000 },
+          { player: 'Zoë', until: 1_700_000_064_500 },
+        ],
+        number: 4,
+        startedAt: 1_700_000_003_000,
+      },
       { id: 'room-5', cookie: 'map=dust', initialPlayers: ['cem'], number: 5, startedAt: 1_700_000_003_500 },
       { id: 'Räume 7', initialPlayers: [], number: 7, startedAt: 1_700_000_003_900, ending: true },
     ],
     startedSessions: 8,
-    endedSessions: 3,
     reservedUntil: 1_700_000_090_000,
     maintenance: { at: 1_700_003_600_000, source: 'node' },
     data: {
@@ -123,6 +124,7 @@ export function minimalServer(ref: Ref): Server {
     createdAt: 1_700_000_000_000,
     state: 'Pending',
     health: 'Unknown',
+    sessions: [],
   }
 }
 

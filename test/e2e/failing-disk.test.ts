@@ -75,7 +75,7 @@ testAsRoot(
     onTestFinished(() => store.close())
     expect(await store.check?.()).toMatchObject({ isWhole: true, problems: [] })
     const servers = (await store.servers.list()).map(({ record }) => record)
-    expect(servers.filter(({ session: one }) => one?.id === session.sessionID)).toHaveLength(1)
+    expect(servers.filter(({ sessions: [one] }) => one?.id === session.sessionID)).toHaveLength(1)
   },
   120_000,
 )

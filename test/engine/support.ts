@@ -18,7 +18,7 @@ import { templateHash } from '../../src/rules/planning/template-hash.js'
 export const standsBy = { state: 'StandingBy', health: 'Healthy', address: '203.0.113.7' } as const
 
 export function aSession(n: number): Session {
-  return { id: `00000000-0000-4000-8000-00000000000${n}`, initialPlayers: [] }
+  return { id: `00000000-0000-4000-8000-00000000000${n}`, initialPlayers: [], number: 1, startedAt: 0 }
 }
 
 export function aBuildRecord(name = 'arena', spec: Partial<Build['spec']> = {}): Build {

@@ -76,7 +76,7 @@ describe('an allocation', () => {
     expect(await serversBy(fleet, 'Active')).toEqual([])
     await scene.clock.advance(1)
     expect(call.outcome()).toMatchObject({ value: { SessionID: session(1) } })
-    const kept = (await scene.records.servers.list()).map(({ record }) => record.session?.id)
+    const kept = (await scene.records.servers.list()).map(({ record }) => record.sessions[0]?.id)
     expect(kept).toContain(session(1))
   })
 

@@ -25,7 +25,7 @@ async function standing(count: number, max = 10) {
 }
 
 const sessionsKept = async ({ records }: Stage) =>
-  (await records.servers.list()).flatMap(({ record }) => (record.session ? [record.session.id] : []))
+  (await records.servers.list()).flatMap(({ record }) => (record.sessions[0] ? [record.sessions[0].id] : []))
 
 /** Injects each fault into the next call of its method; later calls succeed. */
 function nextCalls({ faults }: Stage, ...script: readonly (readonly [method: string, fault: CallFault])[]): void {
@@ -359,8 +359,9 @@ describe('a conflict', () => {
   async function takenElsewhere(scene: Stage, count: number): Promise<void> {
     const standing = (await scene.records.servers.list()).filter(({ record }) => record.state === 'StandingBy')
     for (const [index, { record, revision }] of standing.slice(0, count).entries()) {
-      const other = { id: session(900 + index), initialPlayers: [] }
-      await scene.records.servers.update({ ...record, state: 'Active', session: other }, revision)
+      const other = { id: session(900 + index), initialPlayers: [], number: 1, startedAt: 0 }
+      const taken = { ...record, state: 'Active' as const, sessions: [other], startedSessions: 1 }
+      await scene.records.servers.update(taken, revision)
     }
   }
 
@@ -443,7 +444,7 @@ describe('a server that exits while it is being allocated', () => {
     scene.faults.store = ({ method }) => (method === 'servers.update' ? { kind: 'delay-reply', ms: 1_000 } : undefined)
     const call = watched(fleet.allocate(ask(1)))
     await scene.clock.advance(100)
-    const given = only((await scene.records.servers.list()).filter(({ record }) => record.session)).record.name
+    const given = only((await scene.records.servers.list()).filter(({ record }) => record.sessions[0])).record.name
     return { scene, fleet, call, given }
   }
 

@@ -89,7 +89,7 @@ describe('sessions.join with orAllocate', () => {
       seats: { held: 3, free: 1 },
     })
     expect((await fleet.sessions.join(group(['cleo', 'dan', 'eve']))).sessionID).toBe('cup')
-    expect((await scene.records.servers.get(another.server))?.record.session?.cookie).toBe('x')
+    expect((await scene.records.servers.get(another.server))?.record.sessions[0]?.cookie).toBe('x')
   })
 
   it('begins the session for those who wait when the first caller gives up or does not wait', async () => {

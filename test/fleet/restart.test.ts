@@ -48,7 +48,8 @@ describe('a host after a restart', () => {
     scene.crash()
     const found = await scene.records.servers.get(game.ref)
     if (!found) throw new Error('no record')
-    const { session: _, reachedActiveOn: __, ...record } = found.record
+    const { reachedActiveOn: _, startedSessions: __, ...started } = found.record
+    const record = { ...started, sessions: [] }
     await scene.records.servers.update({ ...record, state: 'StandingBy' }, found.revision)
     const next = await scene.open()
     await scene.clock.advance(2_000)

@@ -29,7 +29,7 @@ describe('a game that has ended its session', () => {
     game.readyForNext()
     await scene.clock.advance(100)
     expect(await status(fleet)).toEqual(['StandingBy', undefined])
-    expect(await recordOf(scene)).toMatchObject({ state: 'StandingBy', endedSessions: 1 })
+    expect(await recordOf(scene)).toMatchObject({ state: 'StandingBy', startedSessions: 1 })
     expect(await fleet.sessions.list()).toEqual([])
     const ended = only(scene.eventsOf('SessionEnded'))
     expect([ended.sessionID, ended.server.name]).toEqual([session(1), game.ref.name])
@@ -61,7 +61,7 @@ describe('a game that has ended its session', () => {
       await scene.clock.advance(100)
       expect(await status(fleet)).toEqual(['StandingBy', undefined])
     }
-    expect((await recordOf(scene)).endedSessions).toBe(3)
+    expect((await recordOf(scene)).startedSessions).toBe(3)
   })
 
   it('is not harmed by a late heartbeat of an earlier session', async () => {
@@ -195,7 +195,8 @@ describe('the end of a session', () => {
   it('ends the match of a server whose record was older than the match', async () => {
     const { scene, fleet, game } = await playing()
     await fleet.close()
-    const { session: _, reachedActiveOn: __, ...old } = await recordOf(scene)
+    const { reachedActiveOn: _, startedSessions: __, ...started } = await recordOf(scene)
+    const old = { ...started, sessions: [] }
     const { revision } = only(await scene.records.servers.list())
     await scene.records.servers.update({ ...old, state: 'StandingBy' }, revision)
     const next = await scene.open()

@@ -32,7 +32,7 @@ async function seatsOf(fleet: Fleet, n = 1) {
 
 async function stored({ records }: Stage, fleet: Fleet, n = 1) {
   const { server } = await fleet.sessions.get(session(n))
-  return (await records.servers.get(server))?.record.session
+  return (await records.servers.get(server))?.record.sessions[0]
 }
 
 describe('sessions.reserveSeats', () => {
@@ -115,7 +115,7 @@ describe('sessions.reserveSeats', () => {
     })
     await scene.clock.advance(11_000)
     expect(scene.eventsOf('SeatsLapsed')).toHaveLength(2)
-    expect(await stored(scene, fleet)).toEqual({ id: session(1), initialPlayers: [] })
+    expect(await stored(scene, fleet)).toMatchObject({ id: session(1), holds: undefined })
   })
 
   it('lapses within a minute once a wall clock that was set back is right again', async () => {
@@ -126,7 +126,7 @@ describe('sessions.reserveSeats', () => {
     scene.clock.jumpWall(1_800_000)
     await scene.clock.advance(60_000)
     expect(only(scene.eventsOf('SeatsLapsed'))).toMatchObject({ players: ['amie'] })
-    expect(await stored(scene, fleet)).toEqual({ id: session(1), initialPlayers: [] })
+    expect(await stored(scene, fleet)).toMatchObject({ id: session(1), holds: undefined })
   })
 
   it('holds seats across a restart, and lapses there at the same time', async () => {
@@ -160,9 +160,9 @@ describe('sessions.reserveSeats', () => {
     await fleet.sessions.reserveSeats(session(1), ['amie'])
     const { server } = await fleet.sessions.get(session(1))
     const found = await scene.records.servers.get(server)
-    if (!found?.record.session) throw new Error('the record has no session')
-    const { holds: _, ...rest } = found.record.session
-    await scene.records.servers.update({ ...found.record, session: rest }, found.revision)
+    if (!found?.record.sessions[0]) throw new Error('the record has no session')
+    const { holds: _, ...rest } = found.record.sessions[0]
+    await scene.records.servers.update({ ...found.record, sessions: [rest] }, found.revision)
     await fleet.sessions.reserveSeats(session(1), ['bo'])
     expect((await stored(scene, fleet))?.holds?.map(({ player }) => player)).toEqual(['amie', 'bo'])
   })

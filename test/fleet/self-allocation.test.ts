@@ -37,7 +37,7 @@ describe('a game that takes its own server', () => {
     expect(await fleet.allocateOwnServer(await idOf(scene, game), request)).toEqual({ sessionID: session(1) })
     expect((await scene.records.servers.get(game.ref))?.record).toMatchObject({
       state: 'Active',
-      session: { id: session(1), cookie: 'mode=duel', initialPlayers: ['amie'] },
+      sessions: [{ id: session(1), cookie: 'mode=duel', initialPlayers: ['amie'] }],
     })
     expect(game.heartbeat({ state: 'StandingBy' })).toMatchObject({
       operation: 'Active',
@@ -64,7 +64,7 @@ describe('a game that takes its own server', () => {
     expect(second).not.toEqual(first)
     expect(await fleet.allocateOwnServer(id, { endedSession })).toEqual(second)
     expect((await scene.records.servers.get(game.ref))?.record).toMatchObject({
-      ...{ state: 'Active', endedSessions: 1, session: { id: second.sessionID } },
+      ...{ state: 'Active', startedSessions: 2, sessions: [{ id: second.sessionID }] },
     })
   })
 

@@ -128,7 +128,7 @@ describe('the end of a session', () => {
     const game = await playing(scene, fleet, 1)
     scene.faults.store = ({ method }) => (method === 'servers.delete' ? { kind: 'lose-reply' } : undefined)
     game.exit(0)
-    await scene.clock.until(async () => (await scene.records.servers.list()).every(({ record }) => !record.session))
+    await scene.clock.until(async () => (await scene.records.servers.list()).every(({ record }) => !record.sessions[0]))
     scene.crash()
     expect(endsOf(scene)).toHaveLength(1)
   })
@@ -191,7 +191,7 @@ describe('the end of a session', () => {
 
   it('is reported for a server whose record somebody deletes', async () => {
     const { scene, fleet } = await match()
-    const { record, revision } = only((await scene.records.servers.list()).filter((one) => one.record.session))
+    const { record, revision } = only((await scene.records.servers.list()).filter((one) => one.record.sessions[0]))
     await scene.records.servers.delete(record, revision)
     await fleet.servers.update(record.name, { labels: { map: 'dust' } }).catch(() => undefined)
     await scene.clock.advance(60_000)

@@ -197,7 +197,7 @@ describe('one of several sessions', () => {
     await scene.clock.advance(1_000)
     const { status } = await fleet.servers.get(game.ref)
     expect([status.state, status.sessionID, status.sessions]).toEqual(['StandingBy', undefined, undefined])
-    expect(only(await scene.records.servers.list()).record).toMatchObject({ state: 'StandingBy', endedSessions: 3 })
+    expect(only(await scene.records.servers.list()).record).toMatchObject({ state: 'StandingBy', startedSessions: 3 })
     for (const id of [4, 5]) await fleet.allocate(ask(id))
     await scene.clock.advance(2_000)
     expect(sessionsOn(game)).toEqual([

@@ -22,7 +22,12 @@ const ref = { namespace: 'default', name: 'arena' }
 /** Too long to have an effect in these tests. */
 const resyncIntervalMs = 3_600_000
 /** Fields of the record of a server that is allocated to the first session. */
-const allocated = { state: 'Active' as const, session: { id: session(1), initialPlayers: [] }, reachedActiveOn: 0 }
+const allocated = {
+  state: 'Active' as const,
+  sessions: [{ id: session(1), initialPlayers: [], number: 1, startedAt: 0 }],
+  startedSessions: 1,
+  reachedActiveOn: 0,
+}
 
 async function scene(
   shown?: Store['display'],
@@ -158,7 +163,7 @@ describe('a build edited in the store', () => {
       'Invalid: spec.portsToExpose[1] must not repeat a value, but 7777 is listed twice',
     ])
     const before = await others.servers.list()
-    expect(before.filter(({ record }) => record.session).length).toBe(1)
+    expect(before.filter(({ record }) => record.sessions[0]).length).toBe(1)
     expect(before.length).toBeLessThanOrEqual(3)
     await editSpec({ portsToExpose: [7777] })
     expect(await conditionsOf(fleet)).toEqual([])
@@ -466,7 +471,7 @@ describe('a server record changed by another writer', () => {
     await others.servers.update(record, revision)
     await clock.advance(5_000)
     expect(await fleet.allocate(ask(1))).toMatchObject({ SessionID: session(1) })
-    expect(only(await others.servers.list()).record.session?.id).toBe(session(1))
+    expect(only(await others.servers.list()).record.sessions[0]?.id).toBe(session(1))
   })
 
   it('gives a waiting caller the server that another host allocated to its session, and no second server', async () => {
@@ -488,7 +493,7 @@ describe('a server record changed by another writer', () => {
     for (const server of backend.servers()) if (server !== first) server.ready()
     await clock.advance(1_000)
     expect(call.outcome()).toMatchObject({ value: { SessionID: session(1) } })
-    const holders = (await others.servers.list()).filter((server) => server.record.session?.id === session(1))
+    const holders = (await others.servers.list()).filter((server) => server.record.sessions[0]?.id === session(1))
     expect(holders.map((server) => server.record.name)).toEqual([record.name])
   })
 
@@ -505,7 +510,7 @@ describe('a server record changed by another writer', () => {
     expect(call.outcome()).toMatchObject({ value: { SessionID: session(1) } })
     for (const server of backend.servers()) server.ready()
     await clock.advance(100)
-    const holders = (await others.servers.list()).filter((server) => server.record.session?.id === session(1))
+    const holders = (await others.servers.list()).filter((server) => server.record.sessions[0]?.id === session(1))
     expect(holders.map((server) => server.record.name)).toEqual(['arena-late1'])
   })
 
@@ -528,7 +533,7 @@ describe('a server record changed by another writer', () => {
     for (const server of backend.servers()) if (server !== first) server.ready()
     await clock.advance(1_000)
     expect(call.outcome()).toMatchObject({ value: { SessionID: session(1) } })
-    const holders = (await others.servers.list()).filter((server) => server.record.session?.id === session(1))
+    const holders = (await others.servers.list()).filter((server) => server.record.sessions[0]?.id === session(1))
     expect(holders.map((server) => server.record.name).filter((name) => name !== record.name)).toEqual([])
   })
 

@@ -96,7 +96,7 @@ async function storeOld(records: Store, name: string, spec: object) {
   await records.builds.create(record)
   await records.servers.create({
     ...{ namespace: 'default', name: `${name}-aaaaa`, uid: 'old', token: '6f1c', build: name, buildUid: record.uid },
-    ...{ templateHash: '00000000000000', createdAt: 0, state: 'Pending', health: 'Unknown' },
+    ...{ templateHash: '00000000000000', createdAt: 0, state: 'Pending', health: 'Unknown', sessions: [] },
   })
 }
 

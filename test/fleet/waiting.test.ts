@@ -166,7 +166,7 @@ describe('a waiting caller', () => {
     await scene.clock.advance(1_000)
     expect(first.outcome()).toMatchObject({ error: { code: 'aborted' } })
     expect(second.outcome()).toMatchObject({ value: { SessionID: session(2) } })
-    const kept = (await scene.records.servers.list()).map(({ record }) => record.session?.id)
+    const kept = (await scene.records.servers.list()).map(({ record }) => record.sessions[0]?.id)
     expect(kept).toEqual([session(2)])
   })
 

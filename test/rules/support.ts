@@ -43,19 +43,30 @@ const born = {
   buildUid: 'build-uid',
   templateHash: '0123456789abcd',
   createdAt,
+  sessions: [],
 } as const
 
 export const place = frozen({ address: '203.0.113.9', node: 'node-1', ports: [{ container: 7777, public: 10_003 }] })
 
+/** As an allocation asks for it. */
 export const session = frozen({
   id: 'A3E5C8C0-0000-4000-8000-0000000000FF',
   cookie: 'map=dust',
   initialPlayers: ['amie'],
 })
 
+/** The same as the session of a server. */
+export const running = frozen({
+  ...session,
+  holds: undefined,
+  number: 1,
+  startedAt: createdAt + 3_000,
+  ending: undefined,
+})
+
 const initializing = { ...born, ...place, health: 'Unknown', reachedInitializingOn: createdAt + 1_000 } as const
 const standingBy = { ...initializing, health: 'Healthy', reachedStandingByOn: createdAt + 2_000 } as const
-const active = { ...standingBy, session, reachedActiveOn: createdAt + 3_000 } as const
+const active = { ...standingBy, sessions: [running], startedSessions: 1, reachedActiveOn: createdAt + 3_000 } as const
 const ending = { reason: 'Deleted', message: 'it was deleted', crash: false, at: createdAt + 4_000 } as const
 
 const servers: Readonly<Record<ServerState, Server>> = frozen({

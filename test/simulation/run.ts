@@ -138,7 +138,7 @@ export class SimulationRun implements SimulationContext {
       this.world.note(`instance ${spec.ref.name}: ${phase}, ${game?.behavior ?? 'not started'}, ${game?.state ?? ''}`)
     }
     for (const { record } of this.store.servers.values()) {
-      this.world.note(`record ${record.name}: ${record.state}, ${record.session?.id ?? 'no session'}`)
+      this.world.note(`record ${record.name}: ${record.state}, ${record.sessions[0]?.id ?? 'no session'}`)
     }
   }
 
@@ -198,7 +198,13 @@ export class SimulationRun implements SimulationContext {
       detailWritten: ({ namespace, name, players }) => claims.detailWritten(keyOf({ namespace, name }), players),
       detailRemoved: (before) => claims.detailRemoved(keyOf(before)),
       serverWritten: (before, after, late) => {
-        const { name, state, health, session, ending } = after
+        const {
+          name,
+          state,
+          health,
+          sessions: [session],
+          ending,
+        } = after
         world.fingerprint.add(name, state, health, session?.id, ending?.reason)
         records.serverWritten(before, after, late)
         selections.serverWritten(before, after)

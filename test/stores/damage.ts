@@ -48,8 +48,8 @@ export async function fill(directory: string, servers: number): Promise<Buffer> 
 async function addSessions(directory: string, revisions: readonly string[]): Promise<void> {
   const store = await fileStore({ directory })
   for (const [n, revision] of revisions.entries()) {
-    const session = { id: sessionOf(n), initialPlayers: ['amie'] }
-    await store.servers.update({ ...serverOf(n), state: 'Active', session }, revision)
+    const session = { id: sessionOf(n), initialPlayers: ['amie'], number: 1, startedAt: 0 }
+    await store.servers.update({ ...serverOf(n), state: 'Active', sessions: [session], startedSessions: 1 }, revision)
     await store.details.create({ ...minimalDetail(serverOf(n)), players: ['amie'] })
   }
   await store.close()

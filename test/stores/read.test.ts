@@ -29,7 +29,7 @@ it('returns all records of a store that is not in use, and changes nothing', asy
   const { builds, servers, details } = await readFileStore({ directory })
   expect(builds.map(({ name }) => name)).toEqual(['arena'])
   expect(servers.map(({ name }) => name)).toEqual(Array.from({ length: 10 }, (_, n) => serverOf(n).name))
-  expect(servers.map(({ session }) => session?.id).filter((id) => id !== undefined)).toHaveLength(5)
+  expect(servers.map(({ sessions: [session] }) => session?.id).filter((id) => id !== undefined)).toHaveLength(5)
   expect(details).toHaveLength(5)
   expect(await state(directory)).toEqual(before)
 })

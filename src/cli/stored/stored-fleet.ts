@@ -8,7 +8,6 @@ import { silentLogger } from '../../contracts/logger.js'
 import { FleetError, readFileStore, systemClock } from '../../index.js'
 import { gamePortsOf } from '../../rules/game/game-ports.js'
 import { secretMask } from '../../rules/model/names.js'
-import { sessionsOf } from '../../rules/lifecycle/several-sessions.js'
 import { type Build, keyOf, type Ref, type Server } from '../../rules/model/resources.js'
 import { sessionKey } from '../../rules/model/session-ids.js'
 import { gameServer, gameServerBuild } from '../../rules/model/wire.js'
@@ -43,9 +42,7 @@ export async function storedFleet(dataDir: string, apiGroup: string): Promise<Re
       const ports = gamePortsOf(build.spec.template)
       const connected = players.get(keyOf(server)) ?? []
       const now = systemClock.now()
-      return sessionsOf(server).map((session) =>
-        gameSession(sessionBody(build, server, connected, ports, now, session)),
-      )
+      return server.sessions.map((session) => gameSession(sessionBody(build, server, connected, ports, now, session)))
     })
 
   return {
@@ -126,7 +123,7 @@ function historyOf({
   reachedInitializingOn,
   reachedStandingByOn,
   reachedActiveOn,
-  session,
+  sessions: [session],
   ending,
 }: Server) {
   const steps: readonly (readonly [number | undefined, string])[] = [

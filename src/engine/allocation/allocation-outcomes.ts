@@ -1,6 +1,6 @@
 /** What follows the write that allocates a server: the event, or what is known after a failure. */
-import { endsOne, sessionByKey } from '../../rules/lifecycle/several-sessions.js'
-import type { Session } from '../../rules/model/resources.js'
+import { endsOne, sessionByKey } from '../../rules/lifecycle/sessions.js'
+import type { NewSession } from '../../rules/model/resources.js'
 import type { EngineContext } from '../context.js'
 import { LostServer, type ServerWriter } from '../persistence/server-writer.js'
 import type { Activity } from '../reporting/activity.js'
@@ -26,7 +26,7 @@ export class AllocationOutcomes {
   }
 
   /** `since`: when the caller came, in elapsed ms. */
-  allocated({ build, ref: server }: ServerEntry, { id: sessionID }: Session, since: number): void {
+  allocated({ build, ref: server }: ServerEntry, { id: sessionID }: NewSession, since: number): void {
     const { clock, emitter } = this.#ctx
     const waitedMs = Math.round(clock.elapsed() - since)
     const at = clock.now()
@@ -35,7 +35,7 @@ export class AllocationOutcomes {
   }
 
   /** Returns normally if the outcome is known: the session has this server, or the caller needs another. Throws if it is unknown. */
-  failed(entry: ServerEntry, session: Session, since: number, error: unknown): void {
+  failed(entry: ServerEntry, session: NewSession, since: number, error: unknown): void {
     this.#ctx.requeue(entry)
     if (error instanceof LostServer) return
     const report = () => {
@@ -43,7 +43,7 @@ export class AllocationOutcomes {
     }
     // Another write of the record, which contained the session as well, has ended before this failure was noticed.
     if (entry.intent !== session) {
-      if (entry.record.session?.id === session.id) report()
+      if (entry.record.sessions[0]?.id === session.id) report()
       return
     }
     // Until the store has been read back, the session stays bound to this server.
@@ -84,7 +84,7 @@ export function isUndecided(entry: ServerEntry, key: string): boolean {
   if (uncertain || removal || (sessionEnd !== undefined && record.state === 'Active')) return true
   if ((record === stored && !sessionEnds) || recordDeleted) return false
   const session = sessionByKey(record, key)
-  if (session && sessionEnds?.some((ended) => endsOne(record, session, ended))) return true
-  // Allocations of further sessions are in the record before they are durable.
-  return session?.number !== undefined && !(stored && sessionByKey(stored, key))
+  if (session && sessionEnds?.some((ended) => endsOne(session, ended))) return true
+  // A session beside others is in the record before it is durable.
+  return session !== undefined && !(stored && sessionByKey(stored, key))
 }

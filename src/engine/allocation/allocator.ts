@@ -4,7 +4,7 @@
  */
 import { FleetError, throwIfAborted } from '../../contracts/errors.js'
 import type { Allocation } from '../../contracts/sessions.js'
-import type { AllocationRequest, Session } from '../../rules/model/resources.js'
+import type { AllocationRequest, NewSession } from '../../rules/model/resources.js'
 import { sessionKey } from '../../rules/model/session-ids.js'
 import { type Selection, selectionOf, targetOf } from '../../rules/planning/selection.js'
 import { pickServer } from '../../rules/planning/allocation.js'
@@ -213,9 +213,9 @@ export class Allocator {
         // If another host is the leader now, only that host can know the outcome of this write.
         const deposedError = this.#ctx.deposedError()
         if (deposedError) throw deposedError
-        if (entry.record.session?.id !== session.id) continue
+        if (entry.record.sessions[0]?.id !== session.id) continue
         this.#outcomes.allocated(entry, session, since)
-        return allocationOf(entry, entry.record.session.id)
+        return allocationOf(entry, session.id)
       }
     } finally {
       this.#calls.delete(key)
@@ -252,7 +252,7 @@ export class Allocator {
   #reserveReady(
     build: BuildEntry | undefined,
     call: CallInProgress,
-    session: Session,
+    session: NewSession,
     { confirmMs, gate }: AllocateOptions,
     canWait: boolean,
   ): ServerEntry | undefined {
@@ -285,7 +285,7 @@ export class Allocator {
   #waitForServer(
     home: Home,
     call: CallInProgress,
-    session: Session,
+    session: NewSession,
     since: number,
     options: AllocateOptions,
   ): Promise<ServerEntry | undefined> {

@@ -2,7 +2,7 @@
 import type { Logger } from '../../contracts/logger.js'
 import { AllocatedServer, type Allocation } from '../../contracts/sessions.js'
 import type { AllocationRequest } from '../../rules/model/allocation.js'
-import { sessionByKey } from '../../rules/lifecycle/several-sessions.js'
+import { sessionByKey } from '../../rules/lifecycle/sessions.js'
 import { namedPorts } from '../../rules/model/named-ports.js'
 import { sessionKey } from '../../rules/model/session-ids.js'
 import { portsOf } from '../../rules/model/wire.js'

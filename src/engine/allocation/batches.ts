@@ -2,7 +2,7 @@
 import { FleetError, messageOf } from '../../contracts/errors.js'
 import type { Allocation } from '../../contracts/sessions.js'
 import type { AllocationRequest } from '../../rules/model/resources.js'
-import { sessionByKey } from '../../rules/lifecycle/several-sessions.js'
+import { sessionByKey } from '../../rules/lifecycle/sessions.js'
 import { sessionKey } from '../../rules/model/session-ids.js'
 import type { EngineContext } from '../context.js'
 import type { BuildEntry } from '../state/entries.js'
@@ -122,11 +122,11 @@ export class Batches {
       const message = `session ${sessionID} of server ${record?.name} is being ended; retry when it is over`
       throw new FleetError('none-standing-by', message)
     }
-    if (record?.session && record.state === 'Terminating') {
+    if (record?.sessions.length && record.state === 'Terminating') {
       const message = `session ${sessionID} has server ${record.name}, which is ending; retry when it is gone`
       throw new FleetError('none-standing-by', message)
     }
-    return record?.session !== undefined
+    return record !== undefined && record.sessions.length > 0
   }
 
   #buildsOf({ buildID, select }: AllocationRequest): readonly BuildEntry[] {

@@ -3,7 +3,7 @@ import type { BatchGate } from './batch-gate.js'
 import type { Clock } from '../../contracts/clock.js'
 import { FleetError } from '../../contracts/errors.js'
 import type { Allocation } from '../../contracts/sessions.js'
-import type { AllocationRequest, Session } from '../../rules/model/resources.js'
+import type { AllocationRequest, NewSession } from '../../rules/model/resources.js'
 import type { Selection } from '../../rules/planning/selection.js'
 
 export interface AllocateOptions {
@@ -91,10 +91,8 @@ export function mayTakeUnheard({ waitMs, confirmMs }: AllocateOptions): boolean 
   return waitMs <= 0 || confirmMs === undefined
 }
 
-export function sessionOf({ sessionID, sessionCookie, initialPlayers = noPlayers }: AllocationRequest): Session {
-  return sessionCookie === undefined
-    ? { id: sessionID, initialPlayers }
-    : { id: sessionID, cookie: sessionCookie, initialPlayers }
+export function sessionOf({ sessionID, sessionCookie, initialPlayers = noPlayers }: AllocationRequest): NewSession {
+  return { id: sessionID, cookie: sessionCookie, initialPlayers, holds: undefined }
 }
 
 const noPlayers: readonly string[] = Object.freeze([])

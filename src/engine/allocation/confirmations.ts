@@ -1,6 +1,6 @@
 /** Lets callers wait until the game has confirmed its session, by reporting Active. */
 import { FleetError, throwIfAborted } from '../../contracts/errors.js'
-import { numberOf, sessionByKey } from '../../rules/lifecycle/several-sessions.js'
+import { sessionByKey } from '../../rules/lifecycle/sessions.js'
 import { sessionKey } from '../../rules/model/session-ids.js'
 import type { EngineContext } from '../context.js'
 import type { ServerEntry } from '../state/entries.js'
@@ -98,7 +98,7 @@ export class Confirmations {
 function isConfirmed({ confirmed, record, sessionConfirmed, takesSeveral }: ServerEntry, sessionID: string): boolean {
   if (!takesSeveral) return sessionConfirmed
   const session = sessionByKey(record, sessionKey(sessionID))
-  return session !== undefined && confirmed?.has(numberOf(record, session)) === true
+  return session !== undefined && confirmed?.has(session.number) === true
 }
 
 const noWaiters: readonly Waiter[] = Object.freeze([])

@@ -3,8 +3,7 @@ import { maintenanceNotice } from '../../rules/game/maintenance-notice.js'
 import type { EndedSession, GameState, Heartbeat, HeartbeatAnswer } from '../../rules/game/heartbeat.js'
 import { afterReport, healthOf, reachesUnhealthyLimit, noReports } from '../../rules/lifecycle/health.js'
 import { isIdle, type ServerEvent, transition } from '../../rules/lifecycle/lifecycle.js'
-import { sessionsOf } from '../../rules/lifecycle/several-sessions.js'
-import { endsSession, isOutdated } from '../../rules/lifecycle/session-end.js'
+import { endedNumber, endsSession, isOutdated } from '../../rules/lifecycle/sessions.js'
 import { keyOf, type Server, type Session } from '../../rules/model/resources.js'
 import { keptPlayers } from '../../rules/model/sizes.js'
 import type { EngineContext } from '../context.js'
@@ -109,9 +108,9 @@ export class Heartbeats {
     inventory.update(entry, transition(entry.record, this.#eventOf(entry, heartbeat), clock.now()))
     if (!isSameList(entry.players, heartbeat.players)) this.#updatePlayers(entry, keptPlayers(heartbeat.players))
     if (heartbeat.endedSession) this.#endSession(entry, heartbeat.endedSession)
-    const { session, state } = entry.record
+    const { sessions, state } = entry.record
     const isEnding = entry.sessionEnd ?? entry.sessionEnds
-    if (session && state === 'Active' && !isEnding) this.#claims.heard(entry, heartbeat.players.length > 0)
+    if (sessions.length > 0 && state === 'Active' && !isEnding) this.#claims.heard(entry, heartbeat.players.length > 0)
   }
 
   /** The end of a session counts once it is durable: until then, no other session may get the server, nor the session another server. */
@@ -120,7 +119,7 @@ export class Heartbeats {
     // The game had its session, even if this host has not heard that.
     this.#confirmSession(entry)
     entry.sessionEnd = ended
-    this.#deps.sessionsEnded(entry, sessionsOf(entry.record))
+    this.#deps.sessionsEnded(entry, entry.record.sessions)
   }
 
   #updatePlayers(entry: ServerEntry, players: readonly string[]): void {
@@ -158,7 +157,7 @@ export class Heartbeats {
    * certain only when it reports Active.
    */
   #confirmSession(entry: ServerEntry): void {
-    if (entry.sessionConfirmed || !entry.record.session) return
+    if (entry.sessionConfirmed || entry.record.sessions.length === 0) return
     entry.sessionConfirmed = true
     this.#deps.sessionConfirmed(entry)
   }
@@ -187,7 +186,7 @@ export class Heartbeats {
     }
     if (entry.takesSeveral) return this.#severalAnswer(entry, gameState)
     // A game that has ended its session has none, so its answer may be held until there is another.
-    const session = entry.sessionEnd ? undefined : entry.record.session
+    const session = entry.sessionEnd ? undefined : entry.record.sessions[0]
     if (!session && !maintenance) return this.#continue
     const { answers } = entry
     if (answers?.session !== session || answers?.maintenance !== maintenance || answers?.several)
@@ -201,7 +200,7 @@ export class Heartbeats {
     const { record, sessionEnds, stored } = entry
     if (!entry.answers) {
       const told = toldSessions(entry)
-      const sessions = numberedConfigs(record, told)
+      const sessions = numberedConfigs(told)
       const { active, ...answers } = createAnswers(record, told[0], this.#ctx.limits.heartbeatIntervalMs)
       entry.answers = {
         ...answers,
@@ -229,16 +228,17 @@ function mayRun({ instance, createRequested, observationSeq }: ServerEntry): boo
 function isTerminationCertain({ record, stored, recordDeleted, build, sessionEnd, sessionEnds }: ServerEntry): boolean {
   if (record.ending?.reason === 'Exited') return true
   // In the store, its sessions may have ended.
-  if (record.session !== undefined && stored?.session !== undefined && !sessionEnd && !sessionEnds) return true
+  if (record.sessions.length > 0 && stored && stored.sessions.length > 0 && !sessionEnd && !sessionEnds) return true
   return recordDeleted || build.deleted || stored?.state === 'Terminating'
 }
 
 function createAnswers(record: Server, session: Session | undefined, nextHeartbeatIntervalMs: number): CachedAnswers {
-  const { endedSessions, maintenance, name, node } = record
+  const { maintenance, name, node } = record
+  const endedSessions = endedNumber(record)
   const parts = {
     nextHeartbeatIntervalMs,
     ...(session && { sessionConfig: sessionConfigOf(session) }),
-    ...(session && endedSessions !== undefined && { endedSessions }),
+    ...(session && endedSessions > 0 && { endedSessions }),
     ...(maintenance && {
       maintenance: maintenanceNotice(maintenance.at, maintenance.source === 'server' ? name : (node ?? name)),
     }),

@@ -76,7 +76,7 @@ export class Loader {
     entry.standingBySince = this.#elapsedAt(record.reachedStandingByOn)
     if (record.state === 'Active') entry.activeSince = this.#elapsedAt(record.reachedActiveOn)
     // An earlier leader has protected it for its last session, and may not have taken that back.
-    entry.isProtected = record.state === 'StandingBy' && record.endedSessions !== undefined
+    entry.isProtected = record.state === 'StandingBy' && record.startedSessions !== undefined
     entry.crashCounted = entry.build.record.countedCrashes.includes(record.uid)
     if (record.state === 'Terminating') {
       if (needsBackoff(record) && isCurrent(entry)) {

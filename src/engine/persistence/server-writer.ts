@@ -6,9 +6,8 @@ import { isIdle, transition } from '../../rules/lifecycle/lifecycle.js'
 import { withInitialHolds } from '../../rules/lifecycle/seats.js'
 import { mergedData } from '../../rules/lifecycle/server-data.js'
 import { unlapsed } from '../../rules/lifecycle/reservation.js'
-import { hasLaterEnd } from '../../rules/lifecycle/session-end.js'
-import { withoutUnstored } from '../../rules/lifecycle/several-sessions.js'
-import type { Server, Session } from '../../rules/model/resources.js'
+import { hasLaterEnd, withoutUnstored } from '../../rules/lifecycle/sessions.js'
+import type { NewSession, Server } from '../../rules/model/resources.js'
 import { withChange } from '../../rules/planning/selection.js'
 import { repairedData } from '../../rules/validation/server-data.js'
 import type { ServerEntry } from '../state/entries.js'
@@ -109,7 +108,7 @@ export class ServerWriter {
     const current = await this.#store.servers.get(entry.record)
     if (current?.record.uid !== entry.record.uid) throw this.#endLost(entry, recordDeleted)
     entry.revision = current.revision
-    const isStored = current.record.session !== undefined && current.record.session.id === entry.intent?.id
+    const isStored = entry.intent !== undefined && current.record.sessions[0]?.id === entry.intent.id
     if (isStored && entry.record.state === 'StandingBy') {
       this.#accept(entry, undefined, current.record, entry.intent)
       return
@@ -170,7 +169,7 @@ export class ServerWriter {
   }
 
   /** Returns undefined if the server does not fit the request any more. */
-  #allocated({ build, selection }: ServerEntry, record: Server, session: Session): Server | undefined {
+  #allocated({ build, selection }: ServerEntry, record: Server, session: NewSession): Server | undefined {
     const named = this.#inventory.nameable(build)
     const changed = selection && record.state === 'StandingBy' ? withChange(record, selection, named) : record
     const now = this.#clock.now()
@@ -184,7 +183,7 @@ export class ServerWriter {
     entry: ServerEntry,
     base: Server,
     written: Server,
-    intent: Session | undefined,
+    intent: NewSession | undefined,
     ends: WrittenEnds,
     error: unknown,
   ): Promise<boolean> {
@@ -212,7 +211,7 @@ export class ServerWriter {
     entry: ServerEntry,
     base: Server | undefined,
     written: Server,
-    session: Session | undefined,
+    session: NewSession | undefined,
     ends?: WrittenEnds,
   ): void {
     entry.stored = written
@@ -227,15 +226,15 @@ export class ServerWriter {
     const data = { type: 'data' as const, data: written.data }
     // Until then, its data are changed by this write only.
     const current = entry.selection && entry.record !== base ? transition(entry.record, data, now) : entry.record
-    const allocated = { type: 'allocated' as const, session: written.session ?? session }
+    const allocated = { type: 'allocated' as const, session: written.sessions[0] ?? session }
     const next = entry.record === base ? written : transition(current, allocated, now)
     const granted = entry.uncertain ? this.#onGranted.get(entry) : undefined
-    if (next.session?.id === session.id) {
+    if (next.sessions[0]?.id === session.id) {
       this.#inventory.grant(entry, next)
       granted?.()
     }
     // Otherwise the server has ended. If the store contains the session, no other server may get it until it is removed.
-    else if (!written.session) this.#inventory.release(entry)
+    else if (written.sessions.length === 0) this.#inventory.release(entry)
   }
 
   /** Terminates a server whose record has been deleted, so that it is neither written nor allocated again. */
@@ -267,7 +266,8 @@ export class ServerWriter {
     // Before the record is replaced, because it says what this host has changed.
     const theirs = record.data && repairedData(record.data, entry.record.data)
     // A late write of a dead host whose session has another server by now: its data belong to that session.
-    const isRefused = !isLost && record.session !== undefined && record.session.id !== entry.record.session?.id
+    const [first] = record.sessions
+    const isRefused = !isLost && first !== undefined && first.id !== entry.record.sessions[0]?.id
     const data = isRefused ? entry.record.data : mergedData(entry.stored?.data, entry.record.data, theirs)
     const announced = transition(isLost ? record : entry.record, { type: 'maintenance', maintenance }, now)
     const reserved = transition(announced, { type: 'reservation', until }, now)
@@ -284,7 +284,7 @@ export class ServerWriter {
    * comes from a late write by a dead host, and what this host has since told callers takes precedence.
    */
   #isAllocatedElsewhere(entry: ServerEntry, record: Server): boolean {
-    const { session } = record
+    const [session] = record.sessions
     // A session that has ended since is not a new one.
     if (!session || !isIdle(entry.record) || hasLaterEnd(entry.record, record)) return false
     const holder = this.#inventory.serverBySession(session.id)

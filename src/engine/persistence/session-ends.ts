@@ -1,7 +1,7 @@
 /** The ends of sessions that games have reported and that wait to be stored. */
 import type { EndedSession } from '../../rules/game/heartbeat.js'
 import { transition } from '../../rules/lifecycle/lifecycle.js'
-import { endsSession } from '../../rules/lifecycle/session-end.js'
+import { endedNumber, endsSession } from '../../rules/lifecycle/sessions.js'
 import type { Server } from '../../rules/model/resources.js'
 import type { ServerEntry } from '../state/entries.js'
 
@@ -19,8 +19,8 @@ export const noEnds: WrittenEnds = Object.freeze({ one: undefined, several: unde
 
 /** A server that is terminating keeps its sessions until it is gone. */
 export function withoutEnded(record: Server, { one, several }: WrittenEnds, now: number): Server {
-  if (several) return transition(record, { type: 'sessionsEnded', ended: several }, now)
-  return one ? transition(record, { type: 'sessionEnded', ended: one }, now) : record
+  const ended = several ?? (one && [one])
+  return ended ? transition(record, { type: 'sessionsEnded', ended }, now) : record
 }
 
 /**
@@ -35,7 +35,7 @@ export function settleEnds(entry: ServerEntry, written: Server, { one, several }
   }
   const { sessionEnd } = entry
   if (!sessionEnd) return false
-  if (!one || (written.endedSessions !== sessionEnd.number && endsSession(entry.record, sessionEnd))) return false
+  if (!one || (endedNumber(written) !== sessionEnd.number && endsSession(entry.record, sessionEnd))) return false
   entry.sessionEnd = undefined
   return true
 }

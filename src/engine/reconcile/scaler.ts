@@ -206,6 +206,7 @@ export class Scaler {
       createdAt: clock.now(),
       state: 'Pending',
       health: 'Unknown',
+      sessions: [],
       data: build.initialData,
     }
     const entry = inventory.addServer(build, record, undefined)

@@ -3,7 +3,7 @@ import { messageOf } from '../../contracts/errors.js'
 import { reservedMetadataKeys } from '../../rules/game/metadata-keys.js'
 import { sessionEndReason, type SessionEndReason } from '../../rules/lifecycle/endings.js'
 import type { Build, BuildSpec, Ending, EndingReason, Server, Session } from '../../rules/model/resources.js'
-import { sessionsOf, sessionUid } from '../../rules/lifecycle/several-sessions.js'
+import { sessionUid } from '../../rules/lifecycle/sessions.js'
 import { dataChanges } from '../../rules/lifecycle/server-data.js'
 import { cutList, cutMessage } from '../../rules/model/sizes.js'
 import { buildHealth } from '../../rules/model/status.js'
@@ -95,22 +95,21 @@ export class EventReporter {
     // If the fleet has terminated it, players may have been on it until now.
     const at = exitReasons.has(ending.reason) ? ending.at : this.#ctx.clock.now()
     const reason = sessionEndReason(ending.reason)
-    for (const session of sessionsOf(record)) this.#sessionEnded(entry, session, { reason, cause, at, exitCode })
+    for (const session of record.sessions) this.#sessionEnded(entry, session, { reason, cause, at, exitCode })
   }
 
   #sessionEnded({ build, players, record, ref }: ServerEntry, session: Session, why: WhyEnded): void {
     const { at, cause, exitCode, reason } = why
-    const { id: sessionID, initialPlayers, startedAt = record.reachedActiveOn } = session
-    const durationMs = startedAt === undefined ? undefined : Math.max(0, at - startedAt)
-    const after = durationMs === undefined ? '' : ` after ${Math.round(durationMs / 1_000)} s`
+    const { id: sessionID, initialPlayers, startedAt } = session
+    const durationMs = Math.max(0, at - startedAt)
+    const after = ` after ${Math.round(durationMs / 1_000)} s`
     this.#ctx.endedSessions.report({
       type: 'SessionEnded',
       ...{ at, build: build.ref, server: ref },
       message: cutMessage(`session ${sessionID} on ${record.name} has ended${after}: ${cause}`),
       ...{ sessionID, sessionUid: sessionUid(record, session), buildID: build.record.spec.buildID, reason },
       ...(exitCode !== undefined && { exitCode }),
-      ...(startedAt !== undefined && { startedAt }),
-      ...(durationMs !== undefined && { durationMs }),
+      ...{ startedAt, durationMs },
       ...{ initialPlayers: cutList(initialPlayers), players: cutList(players) },
     })
   }

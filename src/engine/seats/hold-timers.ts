@@ -26,7 +26,8 @@ export class HoldTimers {
 
   /** Call when the record of a server has changed or was loaded. */
   update(entry: ServerEntry): void {
-    const { session, state } = entry.record
+    const { sessions, state } = entry.record
+    const [session] = sessions
     const timer = this.#timers.get(entry)
     if (!session?.holds || state === 'Terminating' || this.#ctx.stopped()) {
       if (timer) this.#clear(entry, timer)
@@ -47,7 +48,7 @@ export class HoldTimers {
   #due(entry: ServerEntry): void {
     this.#timers.delete(entry)
     const { clock, inventory, stopped } = this.#ctx
-    const { holds } = entry.record.session ?? {}
+    const { holds } = entry.record.sessions[0] ?? {}
     if (!holds || stopped()) return
     const now = clock.now()
     const { left, lapsed } = afterLapse(holds, now)

@@ -48,7 +48,7 @@ export class Joins {
     const count = new Set(request.players).size
     for (;;) {
       const entry = seats.roomFor(request)
-      if (entry) return this.#reserve(entry, entry.record.session?.id ?? '', request)
+      if (entry) return this.#reserve(entry, entry.record.sessions[0]?.id ?? '', request)
       if (!request.orAllocate) throw noSessionWithRoomError(count)
       // In one tick with the search, so that it finds either the session or its start.
       const start = this.#startUnderWay(request, count)

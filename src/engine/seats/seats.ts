@@ -56,7 +56,7 @@ export class Seats {
     if (!isHeard(entry) || responsiveClock.isLate) throw unheardError(sessionID)
     const { players, holdMs } = request
     const wanted = { total: seatsPerSession, players: entry.players, wanted: players, holdMs }
-    const outcome = reserved(entry.record.session?.holds, wanted, clock.now())
+    const outcome = reserved(entry.record.sessions[0]?.holds, wanted, clock.now())
     if (!outcome.ok) throw fullError(sessionID, outcome.seats, outcome.needed, outcome.tooLarge)
     await this.#change(entry, sessionID, outcome.holds)
     if (outcome.reserved.length > 0) this.#emit('SeatsReserved', entry, outcome.reserved)
@@ -65,7 +65,7 @@ export class Seats {
   /** Ends the holds of these players. Resolves when that is durable. Rejects like `reserve`. */
   async release(entry: ServerEntry, sessionID: string, players: readonly string[]): Promise<void> {
     this.#check(entry, sessionID)
-    const { holds = [] } = entry.record.session ?? {}
+    const { holds = [] } = entry.record.sessions[0] ?? {}
     const left = withoutPlayers(holds, players) ?? []
     const released = holds.filter((hold) => !left.includes(hold)).map(({ player }) => player)
     await this.#change(entry, sessionID, left)
@@ -106,7 +106,7 @@ export class Seats {
   /** Call when the game has reported other players than before. Those who have come need no hold any more. */
   playersChanged(entry: ServerEntry): void {
     const { clock, inventory } = this.#ctx
-    const holds = withoutPlayers(entry.record.session?.holds, entry.players)
+    const holds = withoutPlayers(entry.record.sessions[0]?.holds, entry.players)
     if (holds) inventory.update(entry, transition(entry.record, { type: 'seats', holds }, clock.now()))
   }
 
@@ -120,7 +120,8 @@ export class Seats {
   }
 
   #check({ record, sessionEnd }: ServerEntry, sessionID: string): void {
-    const { session, state } = record
+    const { sessions, state } = record
+    const [session] = sessions
     // Its game has ended the session, though that is not stored yet.
     if (!session || sessionEnd || sessionKey(session.id) !== sessionKey(sessionID)) throw noSessionError(sessionID)
     if (state === 'Terminating') throw sessionEndingError(sessionID)
@@ -142,7 +143,7 @@ export class Seats {
   }
 
   #emit(type: 'SeatsReserved' | 'SeatsReleased' | 'SeatsLapsed', entry: ServerEntry, all: readonly string[]): void {
-    const sessionID = entry.record.session?.id ?? ''
+    const sessionID = entry.record.sessions[0]?.id ?? ''
     const seats = counted(all.length, 'seat')
     const message = {
       SeatsReserved: `${seats} of session ${sessionID} ${all.length === 1 ? 'is' : 'are'} held`,

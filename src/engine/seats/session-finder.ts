@@ -46,8 +46,8 @@ export class SessionFinder {
     const now = clock.now()
     const found = inventory.players.find(inventory.everyBuild, players[0] ?? '')
     return found.find((entry) => {
-      const { session, state } = entry.record
-      const holds = session?.holds
+      const { sessions, state } = entry.record
+      const holds = sessions[0]?.holds
       if (state !== 'Active' || entry.sessionEnd || !holds) return false
       if (!isHeard(entry) || !this.#fitsAny(entry, target)) return false
       const isSeated = (player: string) => hasSeat(player, entry.players, holds, now)
@@ -90,5 +90,6 @@ function selectorsOf({ buildID = '', select }: SessionTarget): readonly ServerSe
 
 function freeIn({ build, players, record, sessionEnd }: ServerEntry, now: number): number {
   const { seatsPerSession = 0 } = build.record.spec
-  return record.session && !sessionEnd ? seatsOf(seatsPerSession, players, record.session.holds, now).free : 0
+  const [session] = record.sessions
+  return session && !sessionEnd ? seatsOf(seatsPerSession, players, session.holds, now).free : 0
 }

@@ -3,9 +3,9 @@
  * sessions than its build allows. The sessions that are added while a server's record is being written share the next write.
  */
 import { transition } from '../../rules/lifecycle/lifecycle.js'
-import { sessionByKey, withoutAdded } from '../../rules/lifecycle/several-sessions.js'
+import { sessionByKey, withoutAdded } from '../../rules/lifecycle/sessions.js'
 import type { ServerSelector } from '../../rules/model/allocation.js'
-import type { Session } from '../../rules/model/resources.js'
+import type { NewSession } from '../../rules/model/resources.js'
 import type { ServerData } from '../../rules/model/server-data.js'
 import { sessionKey } from '../../rules/model/session-ids.js'
 import { fits, type Selection, withChange } from '../../rules/planning/selection.js'
@@ -69,7 +69,7 @@ export class FurtherSessions {
    * Adds a session for which there is room. Resolves when that is durable, or with false if the session needs another server. Throws if the
    * outcome is unknown: the session stays with this server.
    */
-  async add(entry: ServerEntry, session: Session, selection: Selection | undefined): Promise<boolean> {
+  async add(entry: ServerEntry, session: NewSession, selection: Selection | undefined): Promise<boolean> {
     await this.#untilRunning(entry)
     entry.promised--
     if (!isRunning(entry) || !this.#put(entry, session, selection)) {
@@ -112,18 +112,18 @@ export class FurtherSessions {
     }
   }
 
-  #put(entry: ServerEntry, session: Session, selection: Selection | undefined): boolean {
+  #put(entry: ServerEntry, session: NewSession, selection: Selection | undefined): boolean {
     const { clock, inventory } = this.#ctx
     const { build, record } = entry
     const changed = selection ? withChange(record, selection, inventory.nameable(build)) : record
     if (!changed) return false
-    const next = transition(changed, { type: 'sessionAdded', session }, clock.now())
+    const next = transition(changed, { type: 'allocated', session }, clock.now())
     if (next === changed) return false
     inventory.update(entry, next)
     return true
   }
 
-  #isStored(entry: ServerEntry, { id }: Session): boolean {
+  #isStored(entry: ServerEntry, { id }: NewSession): boolean {
     return entry.stored !== undefined && sessionByKey(entry.stored, sessionKey(id)) !== undefined
   }
 }

@@ -1,5 +1,5 @@
 /** Reserves servers for sessions, and room on servers that have other sessions, in the tick in which a caller finds them. */
-import type { Session } from '../../rules/model/resources.js'
+import type { NewSession } from '../../rules/model/resources.js'
 import { isAllocatable } from '../../rules/planning/allocation.js'
 import type { Selection } from '../../rules/planning/selection.js'
 import type { EngineContext } from '../context.js'
@@ -39,7 +39,7 @@ export class Places {
   }
 
   /** Takes a server for a session, or room on one that has others: for an atomic batch, only holds it. */
-  take(entry: ServerEntry, call: CallInProgress, session: Session, gate: BatchGate | undefined): void {
+  take(entry: ServerEntry, call: CallInProgress, session: NewSession, gate: BatchGate | undefined): void {
     call.isFurther = !isAllocatable(entry.record) || entry.intent !== undefined || entry.held
     if (call.isFurther) {
       this.#deps.retryGrace.remove(session.id, entry.build)
@@ -63,7 +63,7 @@ export class Places {
   }
 
   /** What `take` has taken for a session of an atomic batch. */
-  held(entry: ServerEntry, { selection, isFurther }: CallInProgress, session: Session): HeldServer {
+  held(entry: ServerEntry, { selection, isFurther }: CallInProgress, session: NewSession): HeldServer {
     const { further, selector } = this.#deps
     const fits = () => (selection ? selector.accepts(selection, entry) : !entry.build.draining)
     if (isFurther) return further.held(entry, fits)
@@ -77,7 +77,7 @@ export class Places {
     }
   }
 
-  #reserve(entry: ServerEntry, session: Session, selection?: Selection): void {
+  #reserve(entry: ServerEntry, session: NewSession, selection?: Selection): void {
     this.#ctx.inventory.reserve(entry, session, selection)
     this.#deps.retryGrace.remove(session.id, entry.build)
     this.#ctx.enqueue(entry.build)

@@ -1,7 +1,7 @@
 /** Takes what games with several sessions say of them, and tells these games which sessions they have. */
 import type { EndedSession, NumberedSessionConfig, SeveralSessions } from '../../rules/game/heartbeat.js'
 import { isIdle } from '../../rules/lifecycle/lifecycle.js'
-import { endsOne, numberOf, sessionsOf } from '../../rules/lifecycle/several-sessions.js'
+import { endsOne, lastNumber } from '../../rules/lifecycle/sessions.js'
 import type { Server, Session } from '../../rules/model/resources.js'
 import type { EngineContext } from '../context.js'
 import type { ServerEntry, SeveralSources } from '../state/entries.js'
@@ -40,23 +40,23 @@ export class ReportedSessions {
     this.#confirm(entry, several.running)
     // The game had its sessions, even if this host has not heard that.
     this.#confirm(entry, several.ended)
-    const isUnknown = record.state === 'Active' && !record.session
+    const isUnknown = record.state === 'Active' && record.sessions.length === 0
     const fresh = several.ended.filter((ended) =>
-      isUnknown ? ended.number > (record.endedSessions ?? 0) : isNewEnd(entry, ended),
+      isUnknown ? ended.number > lastNumber(record) : isNewEnd(entry, ended),
     )
     if (fresh.length === 0 || (isUnknown && (several.running.length > 0 || entry.sessionEnds))) return
     entry.sessionEnds = [...(entry.sessionEnds ?? []), ...fresh]
-    const isFresh = (session: Session) => fresh.some((ended) => endsOne(record, session, ended))
-    this.#deps.ended(entry, sessionsOf(record).filter(isFresh))
+    const isFresh = (session: Session) => fresh.some((ended) => endsOne(session, ended))
+    this.#deps.ended(entry, record.sessions.filter(isFresh))
   }
 
   #confirm(entry: ServerEntry, reported: readonly EndedSession[]): void {
     const { record } = entry
-    for (const session of sessionsOf(record)) {
-      const number = numberOf(record, session)
-      if (entry.confirmed?.has(number) || !reported.some((one) => endsOne(record, session, one))) continue
+    for (const session of record.sessions) {
+      const { number } = session
+      if (entry.confirmed?.has(number) || !reported.some((one) => endsOne(session, one))) continue
       // Without those that have ended, because the server may have a session at all times.
-      const known = sessionsOf(record).map((one) => numberOf(record, one))
+      const known = record.sessions.map((one) => one.number)
       entry.confirmed = new Set(known.filter((one) => entry.confirmed?.has(one))).add(number)
       this.#deps.confirmed(entry)
     }
@@ -66,29 +66,28 @@ export class ReportedSessions {
 /** Each report is taken once, although games repeat it. */
 function isNewEnd({ record, sessionEnds }: ServerEntry, ended: EndedSession): boolean {
   if (record.state !== 'Active' || sessionEnds?.some(({ number }) => number === ended.number)) return false
-  return sessionsOf(record).some((session) => endsOne(record, session, ended))
+  return record.sessions.some((session) => endsOne(session, ended))
 }
 
 /** True if heartbeats of the game say that it runs sessions that the record, which has none, knows nothing of. */
 export function hasUnknownSession(record: Server, { running }: SeveralSessions): boolean {
-  return isIdle(record) && running.some(({ number }) => number > (record.endedSessions ?? 0))
+  return isIdle(record) && running.some(({ number }) => number > lastNumber(record))
 }
 
 /** The sessions of which the game is told: those that are in the store, and of which it has not said that they have ended. */
 export function toldSessions({ record, stored, sessionEnds }: ServerEntry): readonly Session[] {
   const isStored = (session: Session) =>
-    stored !== undefined &&
-    sessionsOf(stored).some((other) => other.id === session.id && numberOf(stored, other) === numberOf(record, session))
-  return sessionsOf(record).filter(
-    (session) => isStored(session) && !sessionEnds?.some((ended) => endsOne(record, session, ended)),
+    stored?.sessions.some((other) => other.id === session.id && other.number === session.number) === true
+  return record.sessions.filter(
+    (session) => isStored(session) && !sessionEnds?.some((ended) => endsOne(session, ended)),
   )
 }
 
-export function numberedConfigs(record: Server, sessions: readonly Session[]): readonly NumberedSessionConfig[] {
+export function numberedConfigs(sessions: readonly Session[]): readonly NumberedSessionConfig[] {
   return sessions.map((session) =>
     Object.freeze({
       ...sessionConfigOf(session),
-      number: numberOf(record, session),
+      number: session.number,
       ...(session.ending && { ending: true as const }),
     }),
   )

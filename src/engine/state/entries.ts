@@ -7,7 +7,7 @@ import type { HealthReports } from '../../rules/lifecycle/health.js'
 import type { Losses } from '../../rules/lifecycle/losses.js'
 import type { DeclaredPorts } from '../../rules/model/named-ports.js'
 import type { ServerData } from '../../rules/model/server-data.js'
-import type { Build, Condition, Maintenance, Ref, Server, Session } from '../../rules/model/resources.js'
+import type { Build, Condition, Maintenance, NewSession, Ref, Server, Session } from '../../rules/model/resources.js'
 import type { Selection } from '../../rules/planning/selection.js'
 import type { DataGroups } from './data-groups.js'
 import type { Link, LinkedSet } from './linked-set.js'
@@ -74,7 +74,7 @@ export interface ServerEntry {
   /** The same, of those of them on its machine. */
   readonly machineLink: Link<ServerEntry>
   /** The session that the server is being allocated to. Not durable yet, so the caller has not been answered. */
-  intent: Session | undefined
+  intent: NewSession | undefined
   /** True while an atomic batch keeps the server for one of its sessions, until each has one. Nothing is written for that. */
   held: boolean
   /** The game's report that it has ended its session, until that is durable. Until then the server is Active. */

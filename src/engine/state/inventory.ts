@@ -3,9 +3,9 @@
  * Synchronous and without I/O, so decisions made here cannot interleave.
  */
 import { gamePortsOf } from '../../rules/game/game-ports.js'
-import { sessionsPerServer } from '../../rules/lifecycle/several-sessions.js'
+import { sessionsPerServer } from '../../rules/lifecycle/sessions.js'
 import { initialData } from '../../rules/lifecycle/server-data.js'
-import { type Build, draftOf, keyOf, type Ref, type Server, type Session } from '../../rules/model/resources.js'
+import { type Build, draftOf, keyOf, type Ref, type NewSession, type Server } from '../../rules/model/resources.js'
 import { sessionKey } from '../../rules/model/session-ids.js'
 import type { NameableBuild, Selection } from '../../rules/planning/selection.js'
 import { templateHash } from '../../rules/planning/template-hash.js'
@@ -190,7 +190,7 @@ export class Inventory {
   }
 
   /** Reserves a server that can be allocated for a session, so that no other caller gets it. */
-  reserve(entry: ServerEntry, session: Session, selection?: Selection): void {
+  reserve(entry: ServerEntry, session: NewSession, selection?: Selection): void {
     if (entry.intent) throw new Error(`server ${entry.record.name} is reserved for another session already`)
     entry.held = false
     entry.intent = session
@@ -212,10 +212,11 @@ export class Inventory {
     entry.intent = undefined
     entry.selection = undefined
     entry.uncertain = false
+    const [first] = record.sessions
     // `reserve` has already indexed this session.
-    if (intent && intent === record.session) return this.#setRecord(entry, record)
+    if (intent && intent.id === first?.id) return this.#setRecord(entry, record)
     // Another host may have allocated the server to another session.
-    if (intent?.id !== record.session?.id) this.#sessions.remove(intent, entry)
+    if (intent?.id !== first?.id) this.#sessions.remove(intent, entry)
     this.update(entry, record)
   }
 
@@ -226,7 +227,7 @@ export class Inventory {
     entry.intent = undefined
     entry.selection = undefined
     entry.uncertain = false
-    if (session && entry.record.session?.id !== session.id) this.#sessions.remove(session, entry)
+    if (session && entry.record.sessions[0]?.id !== session.id) this.#sessions.remove(session, entry)
     this.#listener.released(entry)
     this.#place(entry)
     this.slotsChanged(entry)
@@ -272,10 +273,8 @@ export class Inventory {
     this.#place(entry)
     if (before.data !== record.data || before.node !== record.node) entry.build.groups?.place(entry)
     if (before.node !== record.node) this.#machineLoads?.update(entry)
-    if (before.session?.holds !== record.session?.holds) {
-      this.players.changed(entry, heldFor(before.session), heldFor(record.session))
-    }
-    if (before.moreSessions !== record.moreSessions) {
+    if (before.sessions !== record.sessions) {
+      this.players.changed(entry, heldFor(before.sessions[0]), heldFor(record.sessions[0]))
       this.players.changed(entry, expectedOn(before), expectedOn(record))
     }
     entry.build.rooms?.place(entry)

@@ -4,7 +4,6 @@
  * enters the index with the first search after its allocation, so an allocation does no work for it, and a fleet that searches for no
  * player keeps no index.
  */
-import { sessionsOf } from '../../rules/lifecycle/several-sessions.js'
 import type { Server, Session } from '../../rules/model/resources.js'
 import type { BuildEntry, ServerEntry } from './entries.js'
 
@@ -61,15 +60,14 @@ export class PlayerIndex {
 }
 
 function playersOf({ players, record }: ServerEntry): readonly string[] {
-  const { session } = record
+  const [session] = record.sessions
   return session ? [...expectedOn(record), ...players, ...heldFor(session)] : players
 }
 
 /** The initial players of all sessions of a server. */
 export function expectedOn(server: Server): readonly string[] {
-  const { moreSessions, session } = server
-  if (!moreSessions) return session?.initialPlayers ?? nobody
-  return sessionsOf(server).flatMap(({ initialPlayers }) => initialPlayers)
+  if (server.sessions.length <= 1) return server.sessions[0]?.initialPlayers ?? nobody
+  return server.sessions.flatMap(({ initialPlayers }) => initialPlayers)
 }
 
 /** Those for whom seats of a session are held. */

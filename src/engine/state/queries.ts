@@ -3,7 +3,7 @@ import type { Build, BuildSpec } from '../../rules/model/resources.js'
 import { type BuildCounts, buildHealth, type BuildReadiness, readinessOf } from '../../rules/model/status.js'
 import { isAllocatable } from '../../rules/planning/allocation.js'
 import { clamped } from '../../rules/planning/scaling.js'
-import { serversFor, withSessionsStandingBy } from '../../rules/planning/session-slots.js'
+import { serversFor, withSessionsStandingBy } from '../../rules/lifecycle/sessions.js'
 import type { Bucket, BuildEntry, ServerEntry } from './entries.js'
 
 /** True if the server runs, or will run, the build's current template. */

@@ -75,6 +75,7 @@ export class RoomIndex {
 function freeIn(entry: ServerEntry): number {
   const { bucket, build, players, record } = entry
   const { seatsPerSession } = build.record.spec
-  if (bucket !== 'active' || !record.session || seatsPerSession === undefined || !isHeard(entry)) return 0
-  return seatsOf(seatsPerSession, players, record.session.holds, undefined).free
+  const [session] = record.sessions
+  if (bucket !== 'active' || !session || seatsPerSession === undefined || !isHeard(entry)) return 0
+  return seatsOf(seatsPerSession, players, session.holds, undefined).free
 }

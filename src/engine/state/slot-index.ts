@@ -2,7 +2,7 @@
  * The servers of a build that have sessions and room for further ones, by how many more they take, for servers with the same labels,
  * counters and lists. Kept for builds whose spec lets a server have several sessions; other builds do no work for it.
  */
-import { sessionsOf, sessionsPerServer } from '../../rules/lifecycle/several-sessions.js'
+import { sessionsPerServer } from '../../rules/lifecycle/sessions.js'
 import { noData, type ServerData } from '../../rules/model/server-data.js'
 import { dataKeyOf } from './data-groups.js'
 import type { BuildEntry, ServerEntry } from './entries.js'
@@ -104,7 +104,7 @@ export class SlotIndex {
   #roomOnceHeard(entry: ServerEntry): number {
     const { isLeaving, record } = entry
     if (record.state !== 'Active' || record.health === 'Unhealthy' || isLeaving || isHeard(entry)) return 0
-    const taken = sessionsOf(record).length
+    const taken = record.sessions.length
     return taken === 0 ? 0 : Math.max(0, this.#most - taken)
   }
 
@@ -139,8 +139,7 @@ export class SlotIndex {
     const { intent, isLeaving, promised, record, sessionEnd, takesSeveral, uncertain } = entry
     if (!takesSeveral || sessionEnd || uncertain || isLeaving) return 0
     if (record.health === 'Unhealthy' || !isHeard(entry)) return 0
-    const taken =
-      record.state === 'StandingBy' && intent ? 1 : record.state === 'Active' ? sessionsOf(record).length : 0
+    const taken = record.state === 'StandingBy' && intent ? 1 : record.state === 'Active' ? record.sessions.length : 0
     return taken === 0 ? 0 : Math.max(0, this.#most - taken - promised)
   }
 }

@@ -6,6 +6,7 @@ import {
   type EndingReason,
   type Health,
   type Maintenance,
+  type NewSession,
   type PortPair,
   type SeatHold,
   type Server,
@@ -17,8 +18,7 @@ import { withMaintenance } from './maintenance.js'
 import { withReservation } from './reservation.js'
 import { withSeats } from './seats.js'
 import { withData } from './server-data.js'
-import { afterSessionEnd } from './session-end.js'
-import { afterSessionEnds, withEndingSession, withSession } from './several-sessions.js'
+import { afterSessionEnds, withEndingSession, withSession } from './sessions.js'
 
 export type ServerEvent =
   /** The server's process is running. */
@@ -35,16 +35,12 @@ export type ServerEvent =
    * session: the store is older than the match, or damaged.
    */
   | { readonly type: 'foundActive'; readonly health: Health; readonly endedSessions?: number }
-  /** The server was allocated to a session, and the store contains the record. */
-  | { readonly type: 'allocated'; readonly session: Session }
-  /** A running server was allocated to a further session. That is not in the store yet. */
-  | { readonly type: 'sessionAdded'; readonly session: Session }
+  /** The server was allocated to a session, its first or one beside others. */
+  | { readonly type: 'allocated'; readonly session: NewSession | Session }
   /** The game is asked to end a session while others go on. */
   | { readonly type: 'sessionEnding'; readonly number: number }
-  /** The game has ended some of several sessions, or all of them, and the store contains that. */
+  /** The game has ended these sessions and goes on, and the store contains that. */
   | { readonly type: 'sessionsEnded'; readonly ended: readonly EndedSession[] }
-  /** The game has ended its session and is ready for the next one, and the store contains that. */
-  | { readonly type: 'sessionEnded'; readonly ended: EndedSession }
   | ExitEvent
   /** The server's instance no longer exists. */
   | { readonly type: 'gone' }
@@ -87,8 +83,8 @@ export function needsBackoff(server: Server): boolean {
 
 /** True if the server was standing by and ended on its own, without ever having had a session. */
 export function exitedUnused(server: Server): boolean {
-  const { ending, endedSessions, session } = server
-  return ending?.reason === 'Exited' && !isBeforeReady(server) && !session && !endedSessions
+  const { ending, startedSessions } = server
+  return ending?.reason === 'Exited' && !isBeforeReady(server) && !startedSessions
 }
 
 /** Returns the server after an event at wall time `now`, or the same object if nothing changes. */
@@ -103,15 +99,11 @@ export function transition(server: Server, event: ServerEvent, now: number): Ser
     case 'foundActive':
       return isIdle(server) ? foundActive(server, event, now) : withHealth(server, event.health)
     case 'allocated':
-      return allocated(server, event.session, now)
-    case 'sessionAdded':
       return withSession(server, event.session, now)
     case 'sessionEnding':
       return withEndingSession(server, event.number)
     case 'sessionsEnded':
       return afterSessionEnds(server, event.ended, now)
-    case 'sessionEnded':
-      return afterSessionEnd(server, event.ended, now)
     case 'exited':
       return ended(server, endingAfterExit(server, event, now))
     case 'gone':
@@ -162,16 +154,6 @@ export function transition(server: Server, event: ServerEvent, now: number): Ser
   }
 }
 
-function allocated(server: Server, session: Session, now: number): Server {
-  if (server.state !== 'StandingBy') return server
-  const next = draftOf(server)
-  next.state = 'Active'
-  next.session = session
-  next.reachedActiveOn = now
-  next.reservedUntil = undefined
-  return next
-}
-
 /** Which session it is, and since when it runs, is not known. */
 function foundActive(
   server: Server,
@@ -185,7 +167,7 @@ function foundActive(
   next.reachedStandingByOn ??= now
   next.reachedActiveOn = now
   next.reservedUntil = undefined
-  next.endedSessions = endedSessions ?? next.endedSessions
+  next.startedSessions = endedSessions ?? next.startedSessions
   return next
 }
 

@@ -14,8 +14,8 @@ export interface Losses {
 }
 
 /** True if the server was standing by, without a session, when it was lost. */
-export function isLost({ ending, session, reachedStandingByOn }: Server): boolean {
-  return ending?.reason === 'Gone' && !ending.crash && session === undefined && reachedStandingByOn !== undefined
+export function isLost({ ending, sessions, reachedStandingByOn }: Server): boolean {
+  return ending?.reason === 'Gone' && !ending.crash && sessions.length === 0 && reachedStandingByOn !== undefined
 }
 
 /** True if a replacement of earlier losses was lost within `resetMs` after it stood by. */

@@ -4,7 +4,7 @@
  * A connected player has a seat and needs no hold. A hold ends when its player connects, when it is released, or at its time. Wall clocks
  * of hosts differ, so a hold that claims to last longer than any may is over: it would otherwise outlast a clock that was set back.
  */
-import { draftOf, type SeatHold, type Server, type Session } from '../model/resources.js'
+import { draftOf, type NewSession, type SeatHold, type Server } from '../model/resources.js'
 import { sizeLimits, utf8Bytes } from '../model/sizes.js'
 
 /** How long a seat is held unless a request says otherwise, also for the initial players of an allocation. */
@@ -85,7 +85,7 @@ function fitsRecord(holds: readonly SeatHold[]): boolean {
 }
 
 /** The session with seats held for its initial players, who are on their way. */
-export function withInitialHolds(session: Session, now: number): Session {
+export function withInitialHolds<S extends NewSession>(session: S, now: number): S {
   const until = now + defaultHoldMs
   return withHolds(
     session,
@@ -127,18 +127,16 @@ export function hasSeat(
 
 /** The server with these holds of its session, or the same object if nothing changes. */
 export function withSeats(server: Server, holds: readonly SeatHold[]): Server {
-  const { session } = server
+  const [session, ...others] = server.sessions
   if (!session || isSameHolds(session.holds, holds)) return server
   const next = draftOf(server)
-  next.session = withHolds(session, holds)
+  next.sessions = [withHolds(session, holds), ...others]
   return next
 }
 
 /** The field is absent if there are none. */
-function withHolds(session: Session, holds: readonly SeatHold[]): Session {
-  if (holds.length > 0) return { ...session, holds }
-  const { holds: _, ...rest } = session
-  return rest
+function withHolds<S extends NewSession>(session: S, holds: readonly SeatHold[]): S {
+  return { ...session, holds: holds.length > 0 ? holds : undefined }
 }
 
 export function isSameHolds(a: readonly SeatHold[] = [], b: readonly SeatHold[] = []): boolean {

@@ -10,7 +10,7 @@ import type { Counter, ServerData, ValueList } from './server-data.js'
 import type { Session } from './session.js'
 import type { Condition } from './status.js'
 export { type Condition, type ConditionType, conditionTypes } from './status.js'
-export type { SeatHold, Session } from './session.js'
+export type { NewSession, SeatHold, Session } from './session.js'
 
 /** Identifies a build, server or detail. */
 export interface Ref {
@@ -181,14 +181,10 @@ export interface Server extends Ref {
   readonly reachedInitializingOn?: number | undefined
   readonly reachedStandingByOn?: number | undefined
   readonly reachedActiveOn?: number | undefined
-  /** The first of its sessions, if it has several. */
-  readonly session?: Session | undefined
-  /** The others, in the order in which they began. Absent if there are none. */
-  readonly moreSessions?: readonly Session[] | undefined
-  /** The highest number of a session of this server, while it has or had several since it was last standing by. */
+  /** In the order in which they began, and so of their numbers. Empty if it has none. */
+  readonly sessions: readonly Session[]
+  /** The highest number that a session of the server has or had. Absent: it never had one. Never decreases. */
   readonly startedSessions?: number | undefined
-  /** How many sessions the game has ended while its server went on. Absent: none. Never decreases. */
-  readonly endedSessions?: number | undefined
   readonly maintenance?: Maintenance | undefined
   /** Until when an idle server is reserved. Absent if it is not. */
   readonly reservedUntil?: number | undefined
@@ -221,10 +217,8 @@ export function draftOf(server: Server): ServerDraft {
     reachedInitializingOn: server.reachedInitializingOn,
     reachedStandingByOn: server.reachedStandingByOn,
     reachedActiveOn: server.reachedActiveOn,
-    session: server.session,
-    moreSessions: server.moreSessions,
+    sessions: server.sessions,
     startedSessions: server.startedSessions,
-    endedSessions: server.endedSessions,
     maintenance: server.maintenance,
     reservedUntil: server.reservedUntil,
     data: server.data,

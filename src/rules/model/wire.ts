@@ -1,7 +1,6 @@
 /**
  * Converts records to the public form of builds, servers and details that the facade, the HTTP API and Kubernetes use. Pure.
  */
-import { numberOf, sessionsOf } from '../lifecycle/several-sessions.js'
 import type { Build, BuildSpec, Detail, Health, Ref, Server, ServerState } from './resources.js'
 import { type Counter, noData, type ValueList } from './server-data.js'
 import { type BuildCounts, type BuildHealth, buildHealth, readyOfDesired } from './status.js'
@@ -200,8 +199,8 @@ export function gameServer(server: Server, apiGroup: string, pendingReason?: str
       publicIP: server.address ?? '',
       ports: portsOf(server),
       nodeName: server.node ?? '',
-      ...(server.state === 'Active' && server.session && { sessionID: server.session.id }),
-      ...(server.state === 'Active' && server.moreSessions && { sessions: numbered(server) }),
+      ...(server.state === 'Active' && server.sessions[0] && { sessionID: server.sessions[0].id }),
+      ...(server.state === 'Active' && server.sessions.length > 1 && { sessions: numbered(server) }),
       ...(server.reachedInitializingOn !== undefined && {
         reachedInitializingOn: rfc3339(server.reachedInitializingOn),
       }),
@@ -217,7 +216,7 @@ export function gameServer(server: Server, apiGroup: string, pendingReason?: str
 }
 
 function numbered(server: Server) {
-  return sessionsOf(server).map((session) => ({ sessionID: session.id, number: numberOf(server, session) }))
+  return server.sessions.map(({ id, number }) => ({ sessionID: id, number }))
 }
 
 function hasAny(entries: object): boolean {

@@ -3,7 +3,7 @@ import type { AllocationOrder, AllocationRequest, LabelExpression, ServerSelecto
 import { canonical } from '../model/canonical.js'
 import { type BuildSpec, draftOf, type Ref, type Server } from '../model/resources.js'
 import { noData, type ServerData, type ServerDataUpdate } from '../model/server-data.js'
-import { sessionsPerServer } from '../lifecycle/several-sessions.js'
+import { sessionsPerServer } from '../lifecycle/sessions.js'
 import { updatedData } from '../lifecycle/server-data.js'
 
 /** A request that selects servers by their data, or changes them. */

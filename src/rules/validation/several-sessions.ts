@@ -1,6 +1,6 @@
 /** Checks what a build may not have together with several sessions for each server. Pure. */
 import type { BuildSpec } from '../model/resources.js'
-import { sessionsPerServer } from '../lifecycle/several-sessions.js'
+import { sessionsPerServer } from '../lifecycle/sessions.js'
 import { invalid, type Refused } from './problem.js'
 
 type Spec = Pick<BuildSpec, 'sessionsPerServer' | 'seatsPerSession' | 'claimSeconds' | 'health'>

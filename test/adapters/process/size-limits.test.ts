@@ -50,7 +50,7 @@ test('a host starts with stored builds of an earlier version that would exhaust 
     await before.builds.create(record)
     await before.servers.create({
       ...{ namespace: 'default', name: `${name}-aaaaa`, uid: 'old', token: '6f1c', build: name, buildUid: record.uid },
-      ...{ templateHash: '00000000000000', createdAt: 0, state: 'Pending', health: 'Unknown' },
+      ...{ templateHash: '00000000000000', createdAt: 0, state: 'Pending', health: 'Unknown', sessions: [] },
     })
   }
   await before.close()

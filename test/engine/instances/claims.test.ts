@@ -8,7 +8,7 @@ it('a heartbeat that comes before the first tick after a suspension ends no sess
   let elapsed = 0
   const { inventory, build, add } = stock()
   build.record = { ...build.record, spec: { ...build.record.spec, claimSeconds: 30 } }
-  const entry = add('arena-aaaaa', { ...standsBy, state: 'Active', session: aSession(1) })
+  const entry = add('arena-aaaaa', { ...standsBy, state: 'Active', sessions: [aSession(1)], startedSessions: 1 })
   const responsiveClock = new ResponsiveClock({ elapsed: () => elapsed })
   // @ts-expect-error Only what claims need.
   const claims = new Claims({ clock: { now: () => elapsed }, inventory, responsiveClock })

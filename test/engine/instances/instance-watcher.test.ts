@@ -98,7 +98,8 @@ const plays = {
   ...standsBy,
   reachedStandingByOn: 1,
   state: 'Active',
-  session: { id: 's', initialPlayers: [] },
+  sessions: [{ id: 's', initialPlayers: [], number: 1, startedAt: 0 }],
+  startedSessions: 1,
 } as const
 
 describe('an instance event', () => {

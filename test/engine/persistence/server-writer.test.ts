@@ -141,9 +141,9 @@ describe('allocating a server', () => {
     const { inventory, entry, writer, kept, calls } = await scene()
     inventory.reserve(entry, aSession(1))
     const saved = writer.save(entry)
-    expect(entry.record.session).toBeUndefined()
+    expect(entry.record.sessions[0]).toBeUndefined()
     await saved
-    expect(await kept()).toMatchObject({ state: 'Active', session: aSession(1) })
+    expect(await kept()).toMatchObject({ state: 'Active', sessions: [{ id: aSession(1).id }] })
     expect([entry.record.state, entry.bucket, entry.intent, calls]).toEqual(['Active', 'active', undefined, ['update']])
   })
 
@@ -158,11 +158,11 @@ describe('allocating a server', () => {
     const second = writer.save(entry)
     await clock.advance(1_000)
     await first
-    expect([entry.record.session, entry.intent]).toEqual([undefined, aSession(1)])
+    expect([entry.record.sessions[0], entry.intent]).toEqual([undefined, aSession(1)])
     await clock.advance(1_000)
     await second
-    expect(await kept()).toMatchObject({ state: 'Active', node: 'north', session: aSession(1) })
-    expect(entry.record).toMatchObject({ state: 'Active', node: 'north', session: aSession(1) })
+    expect(await kept()).toMatchObject({ state: 'Active', node: 'north', sessions: [{ id: aSession(1).id }] })
+    expect(entry.record).toMatchObject({ state: 'Active', node: 'north', sessions: [{ id: aSession(1).id }] })
   })
 
   it('does not write the session if the server terminates before the write', async () => {
@@ -170,12 +170,12 @@ describe('allocating a server', () => {
     inventory.reserve(entry, aSession(1))
     inventory.update(entry, becomes(entry, { state: 'Terminating', ending }))
     await writer.save(entry)
-    expect([entry.record.session, entry.intent, inventory.serverBySession(aSession(1).id)]).toEqual([
+    expect([entry.record.sessions[0], entry.intent, inventory.serverBySession(aSession(1).id)]).toEqual([
       undefined,
       undefined,
       undefined,
     ])
-    expect((await kept())?.session).toBeUndefined()
+    expect((await kept())?.sessions[0]).toBeUndefined()
   })
 
   it('if the server terminates during the write, keeps the session reserved until the store no longer contains it', async () => {
@@ -184,11 +184,11 @@ describe('allocating a server', () => {
     const saved = writer.save(entry)
     inventory.update(entry, becomes(entry, { state: 'Terminating', ending }))
     await saved
-    expect([entry.record.session, isSaved(entry)]).toEqual([undefined, false])
+    expect([entry.record.sessions[0], isSaved(entry)]).toEqual([undefined, false])
     expect(inventory.serverBySession(aSession(1).id)).toBe(entry)
     await writer.save(entry)
     expect(await kept()).toEqual(entry.record)
-    expect((await kept())?.session).toBeUndefined()
+    expect((await kept())?.sessions[0]).toBeUndefined()
     expect(inventory.serverBySession(aSession(1).id)).toBeUndefined()
   })
 
@@ -198,7 +198,12 @@ describe('allocating a server', () => {
     const saved = writer.save(entry)
     inventory.update(entry, becomes(entry, { health: 'Unhealthy' }))
     await saved
-    expect(entry.record).toMatchObject({ state: 'Active', session: aSession(1), health: 'Unhealthy' })
+    expect(entry.record).toMatchObject({
+      state: 'Active',
+      sessions: [{ id: aSession(1).id }],
+      startedSessions: 1,
+      health: 'Unhealthy',
+    })
     expect(isSaved(entry)).toBe(false)
   })
 
@@ -211,11 +216,11 @@ describe('allocating a server', () => {
 
   it('accepts a session that another host has written', async () => {
     const { inventory, entry, writer, kept, writeElsewhere } = await scene()
-    await writeElsewhere({ state: 'Active', session: aSession(2) })
+    await writeElsewhere({ state: 'Active', sessions: [aSession(2)], startedSessions: 1 })
     inventory.reserve(entry, aSession(1))
     await expect(writer.save(entry)).rejects.toBeInstanceOf(LostServer)
-    expect(await kept()).toMatchObject({ session: aSession(2) })
-    expect(entry.record).toMatchObject({ state: 'Active', session: aSession(2) })
+    expect(await kept()).toMatchObject({ sessions: [{ id: aSession(2).id }] })
+    expect(entry.record).toMatchObject({ state: 'Active', sessions: [{ id: aSession(2).id }] })
     expect(inventory.serverBySession(aSession(1).id)).toBeUndefined()
     expect(inventory.serverBySession(aSession(2).id)).toBe(entry)
   })
@@ -235,13 +240,13 @@ describe('allocating a server', () => {
 
   it('treats a session found in the record as a late write if this host has given that session another server', async () => {
     const { inventory, entry, add, writer, kept, writeElsewhere } = await scene()
-    const other = add('arena-bbbbb', { ...standsBy, state: 'Active', session: aSession(2) })
+    const other = add('arena-bbbbb', { ...standsBy, state: 'Active', sessions: [aSession(2)], startedSessions: 1 })
     const data = { labels: { map: 'dust' }, annotations: {}, counters: {}, lists: {} }
-    await writeElsewhere({ state: 'Active', session: aSession(2), data })
+    await writeElsewhere({ state: 'Active', sessions: [aSession(2)], startedSessions: 1, data })
     inventory.update(entry, becomes(entry, { health: 'Unhealthy' }))
     await writer.save(entry)
     expect(await kept()).toMatchObject({ state: 'StandingBy', health: 'Unhealthy' })
-    expect((await kept())?.session).toBeUndefined()
+    expect((await kept())?.sessions[0]).toBeUndefined()
     expect((await kept())?.data, 'the data of the late write belong to its session').toBeUndefined()
     expect(inventory.serverBySession(aSession(2).id)).toBe(other)
   })
@@ -269,7 +274,9 @@ describe('allocating a server', () => {
     writer.markUncertain(entry, () => {})
     await clock.advance(1_000)
     await writer.resolveUncertain(entry)
-    expect([(await kept())?.session, entry.record.session]).toEqual([aSession(1), aSession(1)])
+    const stored = await kept()
+    expect(stored?.sessions).toMatchObject([{ id: aSession(1).id }])
+    expect(entry.record.sessions).toEqual(stored?.sessions)
   })
 
   it('never offers a server again if its name now belongs to another server', async () => {
@@ -294,7 +301,7 @@ describe('a version reported by a watch', () => {
   it('gives the server the session that another host has written, without reading the record', async () => {
     const here = await scene()
     const { inventory, entry, writer, calls, writeElsewhere } = here
-    await writeElsewhere({ state: 'Active', session: aSession(2) })
+    await writeElsewhere({ state: 'Active', sessions: [aSession(2)], startedSessions: 1 })
     const reported = await found(here)
     expect(() => writer.accept(entry, reported)).toThrow(LostServer)
     expect([entry.record.state, isSaved(entry), calls]).toEqual(['Active', true, []])
@@ -319,7 +326,7 @@ describe('a version reported by a watch', () => {
     const saved = writer.save(entry)
     expect(writer.accept(entry, reported)).toBe(false)
     await saved
-    expect(entry.record).toMatchObject({ state: 'Active', session: aSession(1) })
+    expect(entry.record).toMatchObject({ state: 'Active', sessions: [{ id: aSession(1).id }] })
   })
 })
 
@@ -330,7 +337,10 @@ describe('an allocation whose outcome is unknown', () => {
     await expect(all.writer.save(all.entry)).rejects.toMatchObject({ code: 'unavailable' })
     const granted: { readonly state: string; readonly session: string | undefined }[] = []
     all.writer.markUncertain(all.entry, () => {
-      const { state, session } = all.entry.record
+      const {
+        state,
+        sessions: [session],
+      } = all.entry.record
       granted.push({ state, session: session?.id })
     })
     return { ...all, granted }
@@ -359,7 +369,7 @@ describe('an allocation whose outcome is unknown', () => {
   it('grants the session if the write took effect', async () => {
     const { entry, writer } = await unresolved(loseReply)
     await writer.resolveUncertain(entry)
-    expect(entry.record).toMatchObject({ state: 'Active', session: aSession(1) })
+    expect(entry.record).toMatchObject({ state: 'Active', sessions: [{ id: aSession(1).id }] })
     expect([entry.uncertain, entry.intent]).toEqual([false, undefined])
   })
 
@@ -381,7 +391,7 @@ describe('an allocation whose outcome is unknown', () => {
     const { clock, build, entry, writer, kept } = await unresolved({ kind: 'delay-effect', ms: 5_000 })
     await writer.resolveUncertain(entry)
     await clock.advance(10_000)
-    expect((await kept())?.session).toBeUndefined()
+    expect((await kept())?.sessions[0]).toBeUndefined()
     expect(namesIn(build.buckets.ready)).toEqual([ref.name])
   })
 
@@ -389,9 +399,9 @@ describe('an allocation whose outcome is unknown', () => {
     const { inventory, entry, writer, writeElsewhere } = await unresolved(refuse, [on('update', refuse)])
     await expect(writer.resolveUncertain(entry)).rejects.toMatchObject({ code: 'unavailable' })
     expect([entry.uncertain, entry.intent]).toEqual([true, aSession(1)])
-    await writeElsewhere({ state: 'Active', session: aSession(1) })
+    await writeElsewhere({ state: 'Active', sessions: [aSession(1)], startedSessions: 1 })
     await writer.resolveUncertain(entry)
-    expect(entry.record).toMatchObject({ state: 'Active', session: aSession(1) })
+    expect(entry.record).toMatchObject({ state: 'Active', sessions: [{ id: aSession(1).id }] })
     expect(inventory.serverBySession(aSession(1).id)).toBe(entry)
   })
 
@@ -413,7 +423,7 @@ describe('an allocation whose outcome is unknown', () => {
     inventory.update(entry, becomes(entry, { state: 'Terminating', ending }))
     await writer.resolveUncertain(entry)
     await writer.save(entry)
-    expect(entry.record.session).toBeUndefined()
+    expect(entry.record.sessions[0]).toBeUndefined()
     expect(await kept()).toEqual(entry.record)
   })
 
@@ -427,11 +437,11 @@ describe('an allocation whose outcome is unknown', () => {
 
   it('accepts a session written by another host', async () => {
     const { entry, writer, writeElsewhere, granted } = await unresolved(refuse)
-    await writeElsewhere({ state: 'Active', session: aSession(2) })
+    await writeElsewhere({ state: 'Active', sessions: [aSession(2)], startedSessions: 1 })
     await expect(writer.resolveUncertain(entry)).rejects.toBeInstanceOf(LostServer)
     expect(granted).toEqual([])
     expect(entry).toMatchObject({ uncertain: false, intent: undefined, bucket: 'active' })
-    expect(entry.record.session).toEqual(aSession(2))
+    expect(entry.record.sessions[0]).toEqual(aSession(2))
   })
 
   it('accepts a termination written by another host', async () => {
@@ -479,11 +489,11 @@ describe('an announcement of maintenance', () => {
 
   it('is still saved after another host has allocated the server', async () => {
     const { entry, inventory, writer, kept, writeElsewhere } = await scene()
-    await writeElsewhere({ state: 'Active', session: aSession(1), reachedActiveOn: 5 })
+    await writeElsewhere({ state: 'Active', sessions: [aSession(1)], startedSessions: 1, reachedActiveOn: 5 })
     inventory.update(entry, becomes(entry, { maintenance }))
     await expect(writer.save(entry)).rejects.toBeInstanceOf(LostServer)
-    expect(entry.record).toMatchObject({ state: 'Active', session: aSession(1), maintenance })
+    expect(entry.record).toMatchObject({ state: 'Active', sessions: [{ id: aSession(1).id }], maintenance })
     await writer.save(entry)
-    expect(await kept()).toMatchObject({ state: 'Active', session: aSession(1), maintenance })
+    expect(await kept()).toMatchObject({ state: 'Active', sessions: [{ id: aSession(1).id }], maintenance })
   })
 })

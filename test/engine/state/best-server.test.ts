@@ -61,7 +61,7 @@ test.prop([steps, fc.nat(30), fc.constantFrom('dust', 'ridge', undefined)])(
       } else if (what === 'reserve' && (entry.bucket === 'ready' || entry.bucket === 'unheard')) {
         inventory.reserve(entry, aSession(server))
       } else if (what === 'grant' && entry.intent) {
-        inventory.grant(entry, { ...entry.record, state: 'Active', session: aSession(server) })
+        inventory.grant(entry, { ...entry.record, state: 'Active', sessions: [aSession(server)], startedSessions: 1 })
       } else if (what === 'release') inventory.release(entry)
       else if (what === 'data') inventory.update(entry, { ...entry.record, data })
       else if (what === 'move') inventory.update(entry, { ...entry.record, ...(node && { node }) })

@@ -98,7 +98,7 @@ describe('the inventory', () => {
     expect([build.buckets.ready.size, build.buckets.reserved.size]).toEqual([0, 1])
     expect(countsOf(build)).toMatchObject({ standingBy: 1, active: 0 })
     expect(inventory.serverBySession(aSession(1).id)).toBe(server)
-    inventory.grant(server, { ...server.record, state: 'Active', session: aSession(1) })
+    inventory.grant(server, { ...server.record, state: 'Active', sessions: [aSession(1)], startedSessions: 1 })
     expect(countsOf(build)).toMatchObject({ standingBy: 0, active: 1 })
     expect(inventory.serverBySession(aSession(1).id)).toBe(server)
   })
@@ -117,7 +117,7 @@ describe('the inventory', () => {
     const { inventory, add } = stock()
     const server = add('arena-aaaaa', standsBy)
     inventory.reserve(server, aSession(1))
-    inventory.grant(server, { ...server.record, state: 'Active', session: aSession(2) })
+    inventory.grant(server, { ...server.record, state: 'Active', sessions: [aSession(2)], startedSessions: 1 })
     expect(inventory.serverBySession(aSession(1).id)).toBeUndefined()
     expect(inventory.serverBySession(aSession(2).id)).toBe(server)
   })
@@ -125,14 +125,19 @@ describe('the inventory', () => {
   it('treats different spellings of a session ID as equal', () => {
     const { inventory, add } = stock()
     const id = 'ABCDEF00-0000-4000-8000-000000000001'
-    const server = add('arena-aaaaa', { ...standsBy, state: 'Active', session: { id, initialPlayers: [] } })
+    const server = add('arena-aaaaa', {
+      ...standsBy,
+      state: 'Active',
+      sessions: [{ id, initialPlayers: [], number: 1, startedAt: 0 }],
+      startedSessions: 1,
+    })
     expect(inventory.serverBySession(id.toLowerCase())).toBe(server)
   })
 
   it('still finds a session’s server when an older server with that session terminates', () => {
     const { inventory, add } = stock()
-    const older = add('arena-aaaaa', { state: 'Terminating', session: aSession(1) })
-    const newer = add('arena-bbbbb', { ...standsBy, state: 'Active', session: aSession(1) })
+    const older = add('arena-aaaaa', { state: 'Terminating', sessions: [aSession(1)], startedSessions: 1 })
+    const newer = add('arena-bbbbb', { ...standsBy, state: 'Active', sessions: [aSession(1)], startedSessions: 1 })
     inventory.remove(older)
     expect(inventory.serverBySession(aSession(1).id)).toBe(newer)
   })
@@ -212,8 +217,8 @@ describe('the indexes of the inventory', () => {
         inventory.remove(entry)
         entries.delete(server)
       } else if (what === 'update' && !entry.intent) {
-        const { session: had, ...rest } = entry.record
-        inventory.update(entry, { ...rest, ...shape, ...(had && state !== 'StandingBy' && { session: had }) })
+        const sessions = state === 'StandingBy' ? [] : entry.record.sessions
+        inventory.update(entry, { ...entry.record, ...shape, sessions })
       } else if (what === 'hear') {
         hear(inventory, entry)
       } else if (what === 'miss') {
@@ -222,7 +227,7 @@ describe('the indexes of the inventory', () => {
       } else if (what === 'reserve' && (entry.bucket === 'ready' || entry.bucket === 'unheard')) {
         inventory.reserve(entry, aSession(session))
       } else if (what === 'grant' && entry.intent) {
-        inventory.grant(entry, { ...entry.record, state: 'Active', session: aSession(session) })
+        inventory.grant(entry, { ...entry.record, state: 'Active', sessions: [aSession(session)], startedSessions: 1 })
       } else if (what === 'release') {
         inventory.release(entry)
       }
@@ -234,7 +239,7 @@ describe('the indexes of the inventory', () => {
       expect(Object.values(countsOf(build)).reduce((sum, count) => sum + count)).toBe(entries.size)
       for (const n of [1, 2, 3]) {
         const found = inventory.serverBySession(aSession(n).id)
-        if (found) expect([found.record.session?.id, found.intent?.id]).toContain(aSession(n).id)
+        if (found) expect([found.record.sessions[0]?.id, found.intent?.id]).toContain(aSession(n).id)
         if (found) expect(entries.get(Number(found.record.name.at(-1)))).toBe(found)
       }
     }

@@ -10,8 +10,9 @@ import {
   type ServerEvent,
   transition,
 } from '../../../src/rules/lifecycle/lifecycle.js'
+import { endedNumber, lastNumber } from '../../../src/rules/lifecycle/sessions.js'
 import { type EndingReason, type Server, serverStates, type ServerState } from '../../../src/rules/model/resources.js'
-import { aServer, createdAt, frozen, place, session } from '../support.js'
+import { aServer, createdAt, frozen, place, running, session } from '../support.js'
 
 const now = createdAt + 60_000
 
@@ -141,23 +142,30 @@ const rows: readonly Row[] = [
     ),
   ),
   {
-    row: 'allocation: StandingBy becomes Active',
+    row: 'allocation: StandingBy becomes Active, and Active gets a further session',
     event: { type: 'allocated', session },
     Pending: 'unchanged',
     Initializing: 'unchanged',
-    StandingBy: { state: 'Active', session, reachedActiveOn: now },
-    Active: 'unchanged',
+    StandingBy: {
+      state: 'Active',
+      sessions: [{ ...running, startedAt: now }],
+      startedSessions: 1,
+      reachedActiveOn: now,
+    },
+    Active: {
+      sessions: [running, { ...running, number: 2, startedAt: now }],
+      startedSessions: 2,
+    },
   },
   {
     row: 'its game ends its session: the server is standing by again, as the last that became ready',
-    event: { type: 'sessionEnded', ended: { sessionID: session.id, number: 1 } },
+    event: { type: 'sessionsEnded', ended: [{ sessionID: session.id, number: 1 }] },
     Pending: 'unchanged',
     Initializing: 'unchanged',
     StandingBy: 'unchanged',
     Active: {
       state: 'StandingBy',
-      session: undefined,
-      endedSessions: 1,
+      sessions: [],
       reachedStandingByOn: now,
       reachedActiveOn: undefined,
     },
@@ -280,12 +288,6 @@ describe('transition', () => {
     else expect(after).toEqual({ ...before, ...outcome })
   })
 
-  it('keeps the first session of a server', () => {
-    const other = frozen({ id: 'B3E5C8C0-0000-4000-8000-0000000000FF', initialPlayers: [] })
-    const active = transition(aServer('StandingBy'), { type: 'allocated', session }, now)
-    expect(transition(active, { type: 'allocated', session: other }, now + 1)).toBe(active)
-  })
-
   it('keeps the first termination reason: a kill after a delete is not a crash', () => {
     const ending = transition(aServer('Active'), { type: 'end', reason: 'Deleted', message: 'deleted' }, now)
     expect(transition(ending, { type: 'exited', exitCode: 137 }, now + 1)).toBe(ending)
@@ -343,13 +345,15 @@ describe('any sequence of events', () => {
       for (const [i, event] of events.entries()) {
         const next = frozen(transition(server, event, now + i))
         expect(next === server || !isDeepStrictEqual(next, server), 'an equal record is the same record').toBe(true)
-        if (event.type !== 'sessionEnded') expect(order(next)).toBeGreaterThanOrEqual(order(server))
-        expect(next.endedSessions ?? 0).toBeGreaterThanOrEqual(server.endedSessions ?? 0)
+        if (event.type !== 'sessionsEnded') expect(order(next)).toBeGreaterThanOrEqual(order(server))
+        expect(lastNumber(next)).toBeGreaterThanOrEqual(lastNumber(server))
+        expect(endedNumber(next)).toBeGreaterThanOrEqual(endedNumber(server))
         expect(next.ending !== undefined).toBe(next.state === 'Terminating')
         const isFound = events.some(({ type }) => type === 'foundActive')
-        if (next.state === 'Active' && !isFound) expect(next.session).toBe(session)
-        if (isIdle(next)) expect(next.session).toBeUndefined()
-        if (next.session || !isFound) expect(next.reachedActiveOn !== undefined).toBe(next.session !== undefined)
+        if (next.state === 'Active' && !isFound) expect(next.sessions[0]).toMatchObject(session)
+        if (isIdle(next)) expect(next.sessions[0]).toBeUndefined()
+        if (next.sessions[0] || !isFound)
+          expect(next.reachedActiveOn !== undefined).toBe(next.sessions[0] !== undefined)
         expect(next.state === 'Pending' && next.reachedInitializingOn !== undefined).toBe(false)
         server = next
       }

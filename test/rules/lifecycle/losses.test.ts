@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest'
 import { afterLoss, isLost, isLostAgain, type Losses } from '../../../src/rules/lifecycle/losses.js'
 import { transition, type ServerEvent } from '../../../src/rules/lifecycle/lifecycle.js'
 import type { ServerState } from '../../../src/rules/model/resources.js'
-import { aServer, session } from '../support.js'
+import { aServer } from '../support.js'
 
 const resetMs = 60_000
 const second = 1_000
@@ -31,7 +31,7 @@ describe('a server is lost', () => {
     ['but not if its disappearance counts as a crash', 'StandingBy', { type: 'gone' }, false],
     ['but not if it was deleted', 'StandingBy', { type: 'end', reason: 'Deleted', message: 'deleted' }, false],
   ])('%s', (_, state, event, expected) => {
-    const server = aServer(state, state === 'Active' ? { session, reachedStandingByOn: 1 } : {})
+    const server = aServer(state, state === 'Active' ? { reachedStandingByOn: 1 } : {})
     const standing = state === 'StandingBy' ? { ...server, reachedStandingByOn: 1 } : server
     expect(isLost(transition(standing, event, 2))).toBe(expected)
   })

@@ -128,8 +128,12 @@ describe('reserved', () => {
 })
 
 describe('the holds of a session', () => {
-  const session = { id: 's', cookie: 'c', initialPlayers: ['a', 'b', 'a'] }
-  const server = { ...minimalServer({ namespace: 'default', name: 'arena-1' }), state: 'Active' as const, session }
+  const session = { id: 's', cookie: 'c', initialPlayers: ['a', 'b', 'a'], number: 1, startedAt: 0 }
+  const server = {
+    ...minimalServer({ namespace: 'default', name: 'arena-1' }),
+    state: 'Active' as const,
+    sessions: [session],
+  }
 
   it('begin with one minute for each initial player', () => {
     const holds = [hold('a', 60_000), hold('b', 60_000)]
@@ -139,12 +143,12 @@ describe('the holds of a session', () => {
 
   it('replace those of the record, which stays the same object if nothing changes', () => {
     const held = withSeats(server, [hold('a')])
-    expect(held.session).toEqual({ ...session, holds: [hold('a')] })
+    expect(held.sessions[0]).toEqual({ ...session, holds: [hold('a')] })
     expect(withSeats(held, [hold('a')])).toBe(held)
     expect(withSeats(held, [hold('a', 5)])).not.toBe(held)
-    expect(withSeats(held, []).session).toEqual(session)
+    expect(withSeats(held, []).sessions[0]).toEqual(session)
     expect(withSeats(server, [])).toBe(server)
-    const { session: _, ...idle } = server
+    const idle = { ...server, sessions: [] }
     expect(withSeats(idle, [hold('a')])).toBe(idle)
   })
 

@@ -75,7 +75,7 @@ async function allocateMany(
     if (!FleetError.is(error) || error.code === 'internal') throw error
     if (isFirst && error.message.includes('no session of the batch got a server')) {
       const sessions = new Set(requests.map(({ sessionID }) => sessionID))
-      const taken = [...store.servers.values()].find(({ record }) => sessions.has(record.session?.id ?? ''))
+      const taken = [...store.servers.values()].find(({ record }) => sessions.has(record.sessions[0]?.id ?? ''))
       if (taken) world.violate(`an atomic batch was refused, but ${taken.record.name} has one of its sessions`)
     }
     totals.refusals++

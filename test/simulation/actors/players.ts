@@ -10,7 +10,7 @@ export async function reserveSeats(context: SimulationContext): Promise<void> {
   const { world, store } = context
   const host = context.hosts.pickResponsive()
   const records = [...store.servers.values()].map(({ record }) => record)
-  const server = world.oneOf(records.filter(({ build, session }) => session && build !== severalBuildName))
+  const server = world.oneOf(records.filter(({ build, sessions }) => sessions.length > 0 && build !== severalBuildName))
   if (!host?.fleet || !server) return
   host.hasNews = true
   const calls = Array.from({ length: world.oneOf([1, 1, 2, 4]) ?? 1 }, () => reserve(context, host, server))
@@ -21,7 +21,7 @@ async function reserve(context: SimulationContext, host: Host, server: Server): 
   const { world, store, invariants } = context
   const { seats } = invariants
   const { sessions } = host.fleet ?? {}
-  const { id: sessionID } = server.session ?? {}
+  const { id: sessionID } = server.sessions[0] ?? {}
   if (!sessions || sessionID === undefined) return
   const players = Array.from({ length: world.between(1, 3) }, () => seats.newGuest())
   const holdMs = world.between(1_000, 60_000)

@@ -45,7 +45,7 @@ async function changeLimit({ world, invariants }: SimulationContext, host: Host)
 
 async function endOne({ world, store, invariants }: SimulationContext, host: Host): Promise<void> {
   const servers = [...store.servers.values()].filter(({ record }) => record.build === severalBuildName)
-  const { session, uid } = world.oneOf(servers)?.record ?? {}
+  const { sessions: [session] = [], uid } = world.oneOf(servers)?.record ?? {}
   if (!session || uid === undefined) return
   const { id: sessionID, number } = session
   // A server whose game takes one session only ends with it.

@@ -8,7 +8,7 @@ import type { ModelInstance } from '../models/backend-model.js'
 export async function takeOwnServers(context: SimulationContext): Promise<void> {
   const { world, backend, store } = context
   const standingBy = [...backend.instances.values()].filter(({ game }) => game?.running && game.state === 'StandingBy')
-  const taken = [...store.servers.values()].flatMap(({ record }) => record.session?.id ?? [])
+  const taken = [...store.servers.values()].flatMap(({ record }) => record.sessions[0]?.id ?? [])
   const sessionID = (world.chance(0.2) && world.oneOf(taken)) || world.guid()
   const games = Array.from({ length: world.chance(0.3) ? 2 : 1 }, () => world.oneOf(standingBy) ?? [])
   await Promise.all(games.flat().map((game) => take(context, game, sessionID)))
@@ -24,7 +24,7 @@ async function take(
   const { ref, sdk } = game.spec
   host.hasNews = true
   world.note(`game: ${ref.name} takes itself for ${sessionID}`)
-  const isNew = ![...store.servers.values()].some(({ record }) => record.session?.id === sessionID)
+  const isNew = ![...store.servers.values()].some(({ record }) => record.sessions[0]?.id === sessionID)
   if (isNew) invariants.selections.named(sessionID)
   // The call says that a game that was not ready is, like the heartbeat that may come after it.
   const state = store.servers.get(keyOf(ref))?.record.state

@@ -3,7 +3,6 @@
  * agree with each other; and then the fleet makes no further calls.
  */
 import { isDeepStrictEqual } from 'node:util'
-import { sessionsOf } from '../../../src/rules/lifecycle/several-sessions.js'
 import { type Condition, keyOf } from '../../../src/rules/model/resources.js'
 import { buildHealth } from '../../../src/rules/model/status.js'
 import type { GameServer, GameServerBuild } from '../../../src/rules/model/wire.js'
@@ -37,7 +36,7 @@ export async function checkQuiescence(context: SimulationContext, passTime: () =
   // has prolonged the hold of a seat or a reservation.
   const { backend, store, world } = context
   const holdsSeats = ({ metadata }: GameServer) =>
-    store.servers.get(keyOf(metadata))?.record.session?.holds !== undefined
+    store.servers.get(keyOf(metadata))?.record.sessions[0]?.holds !== undefined
   const isBusy = (server: GameServer) =>
     waitsForPort(server, backend) ||
     hasLimitAhead(server, snapshot, world.skewMs) ||
@@ -97,7 +96,7 @@ function checkServer(server: GameServer, { store, backend }: SimulationContext):
   const { state, sessionID } = server.status
   const { name } = server.metadata
   const record = store.servers.get(keyOf(server.metadata))?.record
-  if (record?.state !== state || (state === 'Active' && record.session?.id !== sessionID)) {
+  if (record?.state !== state || (state === 'Active' && record.sessions[0]?.id !== sessionID)) {
     throw new Violation(`${name} is ${record?.state} in the store, but ${state} in the fleet`)
   }
   if (waitsForPort(server, backend)) return
@@ -131,7 +130,7 @@ function checkServer(server: GameServer, { store, backend }: SimulationContext):
     throw new Violation(`${name} was allocated for ${sessionID}, but its game never received it`)
   }
   const { rooms } = game.deps
-  if (rooms && String(sessionsOf(record).map(({ id }) => id)) !== String(rooms.running.map((one) => one.sessionId)))
+  if (rooms && String(record.sessions.map(({ id }) => id)) !== String(rooms.running.map((one) => one.sessionId)))
     throw new Violation(`${name} does not have the sessions in the store that its game plays`)
 }
 

@@ -80,22 +80,24 @@ export class Records implements Omit<StoreListener, 'detailWritten' | 'detailRem
     this.serverUids.add(after.uid)
     if (after.state === 'Terminating') this.#terminated.add(after.uid)
     if (after.ending?.crash && !before?.ending?.crash) this.#crashed(after)
-    if ((after.state === 'Active') !== (after.session !== undefined) && after.state !== 'Terminating') {
-      world.violate(`${after.name} is ${after.state} in the store with session ${after.session?.id ?? 'none'}`)
+    if ((after.state === 'Active') !== (after.sessions[0] !== undefined) && after.state !== 'Terminating') {
+      world.violate(`${after.name} is ${after.state} in the store with session ${after.sessions[0]?.id ?? 'none'}`)
     }
     if (before) this.#checkChange(before, after)
-    if (before?.session && !after.session) this.#removeSession(before)
+    if (before?.sessions[0] && !after.sessions[0]) this.#removeSession(before)
     // Servers with several sessions have invariants of their own.
-    if (!after.session || after.build === severalBuildName) return
-    if (late && !before?.session) this.#lateAllocations.add(after.uid)
-    const other = this.#bySession.get(after.session.id)
+    if (!after.sessions[0] || after.build === severalBuildName) return
+    if (late && !before?.sessions[0]) this.#lateAllocations.add(after.uid)
+    const other = this.#bySession.get(after.sessions[0].id)
     if (other && other.uid !== after.uid && other.state !== 'Terminating') {
       if (this.#lateAllocations.has(after.uid)) return
       if (!this.#lateAllocations.has(other.uid)) {
-        world.violate(`one session, two servers: the store has ${after.session.id} on ${other.name} and ${after.name}`)
+        world.violate(
+          `one session, two servers: the store has ${after.sessions[0].id} on ${other.name} and ${after.name}`,
+        )
       }
     }
-    this.#bySession.set(after.session.id, after)
+    this.#bySession.set(after.sessions[0].id, after)
   }
 
   #crashed({ buildUid, uid }: Server): void {
@@ -111,11 +113,13 @@ export class Records implements Omit<StoreListener, 'detailWritten' | 'detailRem
     // the session was allocated to another server before the leader noticed the late write. In the last case, the same
     // write may already give the server another session.
     const dropped =
-      (!after.session && after.state === 'Terminating') || this.#hasOtherServer(before) || this.#isEnd(before, after)
-    const isLost = before.session?.id !== after.session?.id && after.build !== severalBuildName
-    if (before.session && isLost && !dropped) {
+      (!after.sessions[0] && after.state === 'Terminating') ||
+      this.#hasOtherServer(before) ||
+      this.#isEnd(before, after)
+    const isLost = before.sessions[0]?.id !== after.sessions[0]?.id && after.build !== severalBuildName
+    if (before.sessions[0] && isLost && !dropped) {
       world.violate(
-        `${after.name} lost its session ${before.session.id} in the store; it has ${after.session?.id ?? 'none'} now`,
+        `${after.name} lost its session ${before.sessions[0].id} in the store; it has ${after.sessions[0]?.id ?? 'none'} now`,
       )
     }
     if (before.state === 'Terminating' && after.state !== 'Terminating') {
@@ -124,14 +128,14 @@ export class Records implements Omit<StoreListener, 'detailWritten' | 'detailRem
   }
 
   /** Each end of a session removes it once. */
-  #isEnd({ uid, session }: Server, after: Server): boolean {
-    if (after.session || after.state !== 'StandingBy' || this.#ended.get(uid) !== session?.id) return false
+  #isEnd({ uid, sessions: [session] }: Server, after: Server): boolean {
+    if (after.sessions[0] || after.state !== 'StandingBy' || this.#ended.get(uid) !== session?.id) return false
     this.#ended.delete(uid)
     return true
   }
 
   /** True also if the leader is just giving the session to another server. */
-  #hasOtherServer({ uid, session }: Server): boolean {
+  #hasOtherServer({ uid, sessions: [session] }: Server): boolean {
     if (!session || !this.#lateAllocations.has(uid)) return false
     if (this.#bySession.get(session.id)?.uid !== uid) return true
     const { lease, store } = this.deps()
@@ -164,7 +168,7 @@ export class Records implements Omit<StoreListener, 'detailWritten' | 'detailRem
     this.#historyOf(before.uid).buildDeleted = true
   }
 
-  #removeSession({ session, uid }: Server): void {
+  #removeSession({ sessions: [session], uid }: Server): void {
     if (session && this.#bySession.get(session.id)?.uid === uid) this.#bySession.delete(session.id)
   }
 

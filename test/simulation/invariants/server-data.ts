@@ -2,6 +2,7 @@
  * Invariants: a change of a server's data is stored before it succeeds, is made whole or not at all, is never lost, is made only once, and
  * never passes a capacity. Every change adds a unique ticket to a list and increments a counter.
  */
+import { endedNumber } from '../../../src/rules/lifecycle/sessions.js'
 import type { ServerDataUpdate } from '../../../src/rules/model/server-data.js'
 import { keyOf, type Server } from '../../../src/rules/model/resources.js'
 import type { StoreModel } from '../models/store-model.js'
@@ -67,7 +68,7 @@ export class ServerDataChanges {
    * on the same server, which then has the caller's ticket already.
    */
   serverWritten(before: Server | undefined, after: Server): void {
-    if (before?.uid !== after.uid || before.session || !after.session || !after.endedSessions) return
+    if (before?.uid !== after.uid || before.sessions[0] || !after.sessions[0] || !endedNumber(after)) return
     const [was, is] = [before.data, after.data]
     const added = (is?.counters['tickets']?.count ?? 0) - (was?.counters['tickets']?.count ?? 0)
     const addedTickets = (is?.lists['tickets']?.values.length ?? 0) - (was?.lists['tickets']?.values.length ?? 0)

@@ -36,7 +36,7 @@ export class StateRecovery {
     for (const { record } of [...servers.values()].filter(isUnchanged)) {
       const known = snapshot.servers.get(keyOf(record))
       if (known && isRecovered(record, known)) continue
-      const was = `${record.state} with session ${record.session?.id ?? 'none'}`
+      const was = `${record.state} with session ${record.sessions[0]?.id ?? 'none'}`
       const is = known ? `${known.status.state} with session ${known.status.sessionID ?? 'none'}` : 'nothing'
       this.world.violate(`${record.name} was ${was} in the store, but ${snapshot.host.name} has ${is}`)
     }
@@ -45,6 +45,6 @@ export class StateRecovery {
 
 /** The server may be in a later state than its record, having become ready or exited while there was no leader. */
 function isRecovered(record: Server, { status }: GameServer): boolean {
-  if (record.state === 'Active' && status.state === 'Active') return status.sessionID === record.session?.id
+  if (record.state === 'Active' && status.state === 'Active') return status.sessionID === record.sessions[0]?.id
   return stateOrder.indexOf(status.state) >= stateOrder.indexOf(record.state)
 }

@@ -2,6 +2,7 @@
  * Infers from a host's store calls which servers it is allocating, so that the invariants do not depend on the engine's
  * internals.
  */
+import { endedNumber } from '../../../src/rules/lifecycle/sessions.js'
 import type { Collection } from '../../../src/contracts/store.js'
 import { keyOf, type Ref, type Server } from '../../../src/rules/model/resources.js'
 import type { Host } from '../world/host.js'
@@ -36,8 +37,8 @@ export class AllocationTracker {
       const before = stored(record)
       // A record that was deleted externally has no previous state here and can no longer be updated.
       if (before === undefined) return undefined
-      if (record.session !== undefined) return before.session === undefined ? 'begins' : undefined
-      return (record.endedSessions ?? 0) > (before.endedSessions ?? 0) ? 'ends' : undefined
+      if (record.sessions[0] !== undefined) return before.sessions[0] === undefined ? 'begins' : undefined
+      return endedNumber(record) > endedNumber(before) ? 'ends' : undefined
     }
     return {
       get: (ref) => this.#follow(host, ref, servers.get(ref)),
@@ -101,7 +102,7 @@ export class AllocationTracker {
     const entry = servers.get(key) ?? { calls: 0, session: before.get(key), uncertain: false }
     servers.set(key, entry)
     entry.calls++
-    const session = change === 'begins' ? written?.session?.id : undefined
+    const session = change === 'begins' ? written?.sessions[0]?.id : undefined
     // The host knows that the server has had its session, so nothing is uncertain about the allocation.
     if (change === 'ends') Object.assign(entry, { session: undefined, uncertain: false })
     if (session !== undefined) {

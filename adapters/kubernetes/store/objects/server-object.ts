@@ -17,7 +17,7 @@ import { isObject } from '../../../../src/rules/validation/problem.js'
 import { formatPortPairs, parsePortPairs } from '../../../shared/port-pairs.js'
 import { type Fields, fieldsAt, numberAt, rfc3339, textAt, timeAt } from '../../client/fields.js'
 import { type KubeObject, type OwnerReference, typeMetaOf } from '../../client/kube-objects.js'
-import { readMoreSessions, readSession, sessionFields, shownSessions } from './session-fields.js'
+import { readSessions, sessionFields } from './session-fields.js'
 import type { FleetResources } from './custom-resources.js'
 import { appliedMetadata, type EditedData, editedMetadata, withEdits } from './edited-metadata.js'
 
@@ -89,8 +89,9 @@ function serverWith(
     createdAt,
     state: serverStates.find((state) => state === status['state']) ?? 'Pending',
     health: healths.find((health) => health === status['health']) ?? 'Unknown',
+    sessions: readSessions(status),
   }
-  const { publicIP, nodeName, ports, sessionID } = status
+  const { publicIP, nodeName, ports } = status
   if (typeof publicIP === 'string') server.address = publicIP
   if (typeof nodeName === 'string') server.node = nodeName
   const pairs = parsePortPairs(ports)
@@ -99,13 +100,8 @@ function serverWith(
     const at = timeAt(status, field)
     if (at !== undefined) server[field] = at
   }
-  if (typeof sessionID === 'string') server.session = readSession(sessionID, status)
-  const moreSessions = readMoreSessions(status['moreSessions'])
-  if (server.session && moreSessions.length > 0) server.moreSessions = moreSessions
   const startedSessions = numberAt(status, 'startedSessions')
   if (startedSessions !== undefined) server.startedSessions = startedSessions
-  const endedSessions = numberAt(status, 'endedSessions')
-  if (endedSessions !== undefined) server.endedSessions = endedSessions
   const maintenance = readMaintenance(status)
   if (maintenance) server.maintenance = maintenance
   if (data) server.data = data
@@ -142,7 +138,7 @@ export function newServerObject(
  * revision.
  */
 export function serverStatus(server: Server): Readonly<Record<string, unknown>> {
-  const { session, maintenance, ending, state, health, templateHash, graceSeconds } = server
+  const { maintenance, ending, state, health, templateHash, graceSeconds } = server
   const status: Record<string, unknown> = { state, health, templateHash, graceSeconds }
   if (server.address !== undefined) status['publicIP'] = server.address
   if (server.node !== undefined) status['nodeName'] = server.node
@@ -151,9 +147,8 @@ export function serverStatus(server: Server): Readonly<Record<string, unknown>> 
     const at = server[field]
     if (at !== undefined) status[field] = rfc3339(at)
   }
-  if (session) Object.assign(status, sessionFields(session), shownSessions(server))
+  Object.assign(status, sessionFields(server))
   if (server.startedSessions !== undefined) status['startedSessions'] = server.startedSessions
-  if (server.endedSessions !== undefined) status['endedSessions'] = server.endedSessions
   if (maintenance) {
     status['nextScheduledMaintenance'] = rfc3339(maintenance.at)
     status['maintenanceSource'] = maintenance.source
@@ -168,16 +163,12 @@ export function serverStatus(server: Server): Readonly<Record<string, unknown>> 
 
 /** Whether the server's status differs from that of a new object. */
 export function hasServerStatus({ state, health, ...server }: Server): boolean {
-  const { address, node, ports, session, moreSessions, startedSessions, endedSessions, maintenance, data, ending } =
-    server
+  const { address, node, ports, startedSessions, maintenance, data, ending } = server
   const optional = [
     address,
     node,
     ports,
-    session,
-    moreSessions,
     startedSessions,
-    endedSessions,
     maintenance,
     data,
     ending,

@@ -1,64 +1,66 @@
-/** The sessions of a server in the status of its object. The first one has fields of its own, and further ones are in a list. Pure. */
-import { numberOf, sessionsOf } from '../../../../src/rules/lifecycle/several-sessions.js'
+/**
+ * The sessions of a server in the status of its object. A single one has fields of its own, beside those of its server; of several, those are in
+ * a list, and `sessionID` is that of the first. Pure.
+ */
 import type { SeatHold, Server, Session } from '../../../../src/rules/model/resources.js'
 import { isObject } from '../../../../src/rules/validation/problem.js'
 import { numberAt, rfc3339, textAt, textsAt, timeAt } from '../../client/fields.js'
 
 type Fields = Readonly<Record<string, unknown>>
 
-export function readSession(id: string, status: Fields): Session {
-  const cookie = textAt(status, 'sessionCookie')
-  const holds = readHolds(status['heldSeats'])
-  const number = numberAt(status, 'sessionNumber')
-  const startedAt = timeAt(status, 'sessionStartedAt')
-  return {
-    id,
-    ...(cookie !== undefined && { cookie }),
-    initialPlayers: textsAt(status, 'initialPlayers'),
-    ...(holds.length > 0 && { holds }),
-    ...(number !== undefined && { number }),
-    ...(startedAt !== undefined && { startedAt }),
-    ...(status['sessionEnding'] === true && { ending: true }),
-  }
-}
-
 /** Leaves out what somebody has made invalid, and a second session with the same number. */
-export function readMoreSessions(value: unknown): readonly Session[] {
-  if (!Array.isArray(value)) return []
+export function readSessions(status: Fields): readonly Session[] {
+  const list = status['sessions']
   const sessions = new Map<number, Session>()
-  for (const fields of value.filter(isObject)) {
+  for (const fields of Array.isArray(list) ? list.filter(isObject) : [status]) {
     const id = textAt(fields, 'sessionID')
-    const number = numberAt(fields, 'sessionNumber')
-    if (id !== undefined && number !== undefined) sessions.set(number, readSession(id, fields))
+    const number = numberAt(fields, 'number') ?? numberAt(status, 'startedSessions') ?? 1
+    const startedAt = timeAt(fields, 'startedAt') ?? timeAt(status, 'reachedActiveOn') ?? 0
+    if (id !== undefined) sessions.set(number, readSession(id, number, startedAt, fields))
   }
   return [...sessions.values()]
 }
 
-/** Absent where the session lacks them. */
-export function sessionFields({ id, cookie, initialPlayers, holds, number, startedAt, ending }: Session): object {
+function readSession(id: string, number: number, startedAt: number, fields: Fields): Session {
+  const cookie = textAt(fields, 'sessionCookie')
+  const holds = readHolds(fields['heldSeats'])
   return {
-    sessionID: id,
-    initialPlayers,
-    ...(cookie !== undefined && { sessionCookie: cookie }),
-    ...(holds && { heldSeats: holds.map(({ player, until }) => ({ player, until: rfc3339(until) })) }),
-    ...(number !== undefined && { sessionNumber: number }),
-    ...(startedAt !== undefined && { sessionStartedAt: rfc3339(startedAt) }),
-    ...(ending && { sessionEnding: true }),
+    id,
+    ...(cookie !== undefined && { cookie }),
+    initialPlayers: textsAt(fields, 'initialPlayers'),
+    ...(holds.length > 0 && { holds }),
+    number,
+    startedAt,
+    ...(fields['ending'] === true && { ending: true }),
   }
 }
 
-/** What is shown of a server with several sessions, besides those of the record. */
-export function shownSessions(server: Server): object {
-  const { moreSessions } = server
-  if (!moreSessions) return {}
-  const sessions = sessionsOf(server).map((session) => ({ sessionID: session.id, number: numberOf(server, session) }))
-  return { moreSessions: moreSessions.map(sessionFields), sessions }
+/** None if the server has no session. */
+export function sessionFields({ reachedActiveOn, sessions, startedSessions }: Server): object {
+  const [only] = sessions
+  if (!only) return {}
+  const isPlain = only.number === startedSessions && only.startedAt === reachedActiveOn && !only.ending
+  if (sessions.length === 1 && isPlain) return { sessionID: only.id, ...fieldsOf(only) }
+  const list = sessions.map((session) => ({
+    ...{ sessionID: session.id, number: session.number, startedAt: rfc3339(session.startedAt) },
+    ...fieldsOf(session),
+    ...(session.ending && { ending: true }),
+  }))
+  return { sessionID: only.id, sessions: list }
+}
+
+/** Absent where the session lacks them. */
+function fieldsOf({ cookie, initialPlayers, holds }: Session): object {
+  return {
+    initialPlayers,
+    ...(cookie !== undefined && { sessionCookie: cookie }),
+    ...(holds && { heldSeats: holds.map(({ player, until }) => ({ player, until: rfc3339(until) })) }),
+  }
 }
 
 /** `lastNumber` of the server with this status. */
 export function lastNumberIn(status: Fields): number {
-  const isActive = textAt(status, 'sessionID') !== undefined
-  return numberAt(status, 'startedSessions') ?? (numberAt(status, 'endedSessions') ?? 0) + (isActive ? 1 : 0)
+  return numberAt(status, 'startedSessions') ?? 0
 }
 
 /** Leaves out what somebody has made invalid, and a second hold for the same player. */

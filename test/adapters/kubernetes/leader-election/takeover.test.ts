@@ -81,7 +81,8 @@ async function scene() {
     },
     ...{ state: 'Active', health: 'Healthy', address: '10.0.0.4', node: 'node-1' },
     ports: [{ container: 7777, public: 10_003 }],
-    session: { id: '7f1b3b9c-0000-4000-8000-000000000001', initialPlayers: [] },
+    sessions: [{ id: '7f1b3b9c-0000-4000-8000-000000000001', initialPlayers: [], number: 1, startedAt: 0 }],
+    startedSessions: 1,
   })
   const backend = kubernetesBackend({ kubeConfig: configFor(server.url), namespaces: ['games'] })
   const lists = () => server.requests.filter((line) => /^GET \S+\/pods\?(?!.*watch=)/.test(line)).length

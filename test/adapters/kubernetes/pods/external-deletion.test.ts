@@ -62,7 +62,8 @@ async function scene() {
   await store.servers.create({
     ...{ ...ref, uid: 'u', token: 't', build: 'arena', buildUid: 'bu', templateHash: templateHash(spec) },
     ...{ createdAt: Date.now(), state: 'Active', health: 'Healthy', address: '10.0.0.4', node: 'node-1', ports: [] },
-    session: { id: '7f1b3b9c-0000-4000-8000-000000000001', initialPlayers: [] },
+    sessions: [{ id: '7f1b3b9c-0000-4000-8000-000000000001', initialPlayers: [], number: 1, startedAt: 0 }],
+    startedSessions: 1,
   })
   const backend = kubernetesBackend({ kubeConfig: configFor(server.url), namespaces: ['games'] })
   const destroy = backend.destroy.bind(backend)

@@ -142,7 +142,7 @@ const ref = { namespace: 'games', name: 'arena-1' }
 const anyKey = 'any'
 
 /** Has every field. A new field must be added here, which makes the test check its definition. */
-const wholeServer: Required<Omit<Server, 'tokenLost'>> & { readonly session: Required<Session> } = {
+const wholeServer: Required<Omit<Server, 'tokenLost'>> & { readonly sessions: readonly Required<Session>[] } = {
   ...ref,
   ...{ uid: 'u', token: 't', build: 'arena', buildUid: 'b', templateHash: 'h', graceSeconds: 5 },
   createdAt: 1_700_000_000_000,
@@ -151,13 +151,12 @@ const wholeServer: Required<Omit<Server, 'tokenLost'>> & { readonly session: Req
   ...{ reachedInitializingOn: 1_700_000_001_000, reachedStandingByOn: 1_700_000_002_000 },
   reachedActiveOn: 1_700_000_003_000,
   reservedUntil: 1_700_000_090_000,
-  endedSessions: 2,
-  session: {
-    ...{ id: 'a9b1c2d3-0000-4000-8000-000000000001', cookie: 'mode=duel', initialPlayers: ['amie'] },
-    holds: [{ player: 'amie', until: 1_700_000_063_000 }],
-    ...{ number: 3, startedAt: 1_700_000_003_500, ending: true },
-  },
-  moreSessions: [
+  sessions: [
+    {
+      ...{ id: 'a9b1c2d3-0000-4000-8000-000000000001', cookie: 'mode=duel', initialPlayers: ['amie'] },
+      holds: [{ player: 'amie', until: 1_700_000_063_000 }],
+      ...{ number: 3, startedAt: 1_700_000_003_500, ending: true },
+    },
     {
       ...{ id: 'room-4', cookie: 'map=dust', initialPlayers: ['bo'] },
       holds: [{ player: 'bo', until: 1_700_000_063_000 }],

@@ -215,8 +215,8 @@ describeOnCluster('a fleet managed with kubectl', () => {
     expect(shown.trim()).toBe(sessionID)
     const store = await openStore(api, namespace)
     const records = await store.servers.list()
-    expect(records.filter(({ record }) => record.session?.id === sessionID)).toHaveLength(1)
-    const active = records.find(({ record }) => record.session)?.record
+    expect(records.filter(({ record }) => record.sessions[0]?.id === sessionID)).toHaveLength(1)
+    const active = records.find(({ record }) => record.sessions[0])?.record
     expect(`${active?.address} ${active?.ports?.map((pair) => `${pair.container}:${pair.public}`).join()}`).toBe(
       `${allocated.IPV4Address} ${allocated.Ports}`,
     )

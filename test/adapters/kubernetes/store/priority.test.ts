@@ -36,14 +36,15 @@ it('an allocation has priority, also of a further session, and a later write of 
     },
   )
   const idle = { ...minimalServer({ namespace: 'games', name: 'arena-1' }), state: 'StandingBy' as const }
-  const active = { ...idle, state: 'Active' as const, session: { id: 'match', initialPlayers: [] } }
+  const session = { id: 'match', initialPlayers: [], number: 1, startedAt: 0 }
+  const active = { ...idle, state: 'Active' as const, sessions: [session], startedSessions: 1 }
   let now = await collection.update(idle, '7')
   now = await collection.update(active, now)
   now = await collection.update(
     { ...active, data: { labels: { map: 'desert' }, annotations: {}, counters: {}, lists: {} } },
     now,
   )
-  const more = { startedSessions: 2, moreSessions: [{ id: 'another', number: 2, startedAt: 0, initialPlayers: [] }] }
+  const more = { startedSessions: 2, sessions: [session, { ...session, id: 'another', number: 2 }] }
   now = await collection.update({ ...active, ...more }, now)
   await collection.update({ ...active, ...more, state: 'Terminating' }, now)
   expect(writes).toEqual([false, true, false, true, false])

@@ -172,7 +172,9 @@ export function serverRecord(name: string): Server {
 }
 
 export function withSession(record: Server, id: string): Server {
-  return { ...record, state: 'Active', session: { id, initialPlayers: [] } }
+  const number = (record.startedSessions ?? 0) + 1
+  const session = { id, initialPlayers: [], number, startedAt: 0 }
+  return { ...record, state: 'Active', sessions: [session], startedSessions: number }
 }
 
 function attempt<T>(effect: () => T): () => T {

@@ -33,7 +33,7 @@ export class JournalWorld {
   }
 
   session(name: string): string | undefined {
-    return this.server(name).record.session?.id
+    return this.server(name).record.sessions[0]?.id
   }
 
   addServer(name: string): string {
@@ -143,10 +143,10 @@ export class Host {
 
   /** Writes the session to the server's record, as the engine does. */
   async allocate(name: string, sessionID: string, revision: string): Promise<string> {
-    const record: Server = {
-      ...this.world.server(name).record,
-      ...{ state: 'Active', session: { id: sessionID, initialPlayers: [] } },
-    }
+    const { record: idle } = this.world.server(name)
+    const number = (idle.startedSessions ?? 0) + 1
+    const session = { id: sessionID, initialPlayers: [], number, startedAt: 0 }
+    const record: Server = { ...idle, state: 'Active', startedSessions: number, sessions: [session] }
     return this.update(record, revision, true)
   }
 

@@ -2,6 +2,7 @@
  * Invariants: a session in which the game has reported a player never ends as `Unclaimed`, and a session without players does not outlast
  * `claimSeconds` while its leader hears its game.
  */
+import { endedNumber } from '../../../../src/rules/lifecycle/sessions.js'
 import type { EventOf } from '../../../../src/contracts/events.js'
 import type { Heartbeat } from '../../../../src/rules/game/heartbeat.js'
 import { keyOf, type Server } from '../../../../src/rules/model/resources.js'
@@ -53,7 +54,7 @@ export class Claims {
     const record = store.servers.get(keyOf(spec.ref))?.record
     if (by !== lease.leader || record?.uid !== spec.uid || record.state !== 'Active') return
     // It was sent before the last session ended.
-    if ((endedSession?.number ?? 0) < (record.endedSessions ?? 0)) return
+    if ((endedSession?.number ?? 0) < endedNumber(record)) return
     this.#reports.set(spec.uid, { by, session: sessionOf(record), at: this.world.elapsedMs })
   }
 
@@ -64,7 +65,7 @@ export class Claims {
 
   /** Called when a server's record is written. */
   serverWritten(before: Server | undefined, after: Server): void {
-    if (before?.session && !after.session) this.#stored.delete(keyOf(after))
+    if (before?.sessions[0] && !after.sessions[0]) this.#stored.delete(keyOf(after))
   }
 
   /** Called when a server's detail is removed. */
@@ -119,5 +120,5 @@ export class Claims {
 
 /** Distinguishes a session from a later one with the same sessionID on the same server. */
 function sessionOf(record: Server | undefined): string | undefined {
-  return record?.session && `${record.session.id} after ${record.endedSessions ?? 0}`
+  return record?.sessions[0] && `${record.sessions[0].id} after ${endedNumber(record)}`
 }

@@ -33,7 +33,7 @@ export class Confirmations {
   }
 
   /** Called when the record of a server is deleted externally. */
-  recordDeleted({ session }: Server): void {
+  recordDeleted({ sessions: [session] }: Server): void {
     if (session) this.#withoutRecord.add(session.id)
   }
 
@@ -55,7 +55,7 @@ export class Confirmations {
     // The fleet may not know yet that the record was deleted.
     if (this.#withoutRecord.has(sessionID)) return
     const { backend, store, sessions } = this.deps()
-    const holder = [...store.servers.values()].find(({ record }) => record.session?.id === sessionID)?.record
+    const holder = [...store.servers.values()].find(({ record }) => record.sessions[0]?.id === sessionID)?.record
     if (!holder) return this.world.violate(`a caller was told to retry ${sessionID}, which has no server`)
     const instance = backend.instances.get(keyOf(holder))
     if (instance?.spec.uid === holder.uid) sessions.keptForCaller(sessionID, instance)

@@ -2,6 +2,7 @@
  * Invariants: seats that were reserved are in the store, no seat is given twice, and no seat is refused because of a hold that must be over.
  * Wall clocks decide when a hold ends, so a promise counts only while no host's clock jumps, and after a jump not beyond its leader.
  */
+import { endedNumber } from '../../../../src/rules/lifecycle/sessions.js'
 import type { FleetError } from '../../../../src/contracts/errors.js'
 import type { GameSession } from '../../../../src/contracts/sessions.js'
 import type { Heartbeat } from '../../../../src/rules/game/heartbeat.js'
@@ -77,12 +78,12 @@ export class ReservedSeats {
     const record = store.servers.get(keyOf(server))?.record
     // A host that no longer leads may have been told of a write that the next leader has not read.
     if (host !== lease.leader || lease.electedAt > attempt.begun) return false
-    if (record?.session?.id !== sessionID || record.state !== 'Active') return false
+    if (record?.sessions[0]?.id !== sessionID || record.state !== 'Active') return false
     const until = attempt.begun + attempt.holdMs
     const { skewMs } = this.world
     if (skewMs !== attempt.skewMs || this.world.elapsedMs + slackMs >= until) return false
     for (const player of attempt.players) {
-      if (!record.session.holds?.some((hold) => hold.player === player))
+      if (!record.sessions[0].holds?.some((hold) => hold.player === player))
         this.world.violate(`not durable: the stored record of ${record.name} holds no seat for ${player}`)
       this.#promised.set(player, { uid: record.uid, until, skewMs, electedAt: lease.electedAt })
     }
@@ -101,7 +102,7 @@ export class ReservedSeats {
     if (!server) return
     const { lease, store } = this.deps()
     const record = store.servers.get(keyOf(server))?.record
-    const isSame = record?.uid === server.uid && record.session?.id === server.session?.id
+    const isSame = record?.uid === server.uid && record.sessions[0]?.id === server.sessions[0]?.id
     if (host !== lease.leader || !isSame || this.world.skewMs > 0) return
     const { elapsedMs, wallMs } = this.world
     const players = new Set<string>()
@@ -110,7 +111,7 @@ export class ReservedSeats {
       if ((uid === undefined || uid === server.uid) && mayBeHeld) for (const player of asked) players.add(player)
     }
     const isNew = wallMs - (record?.reachedActiveOn ?? 0) <= defaultHoldMs + slackMs
-    const most = players.size + (isNew ? (record?.session?.initialPlayers.length ?? 0) : 0)
+    const most = players.size + (isNew ? (record?.sessions[0]?.initialPlayers.length ?? 0) : 0)
     if (Number(details?.['held']) > most)
       this.world.violate(
         `${server.name} holds seats for players who did not come: at most ${most} may be held, but ${message}`,
@@ -121,8 +122,9 @@ export class ReservedSeats {
   playersReported(by: Host, { spec }: ModelInstance, { endedSession, players }: Heartbeat): void {
     const { lease, store } = this.deps()
     if (by !== lease.leader) return
+    const record = store.servers.get(keyOf(spec.ref))?.record
     // It was sent before the last session ended.
-    if ((endedSession?.number ?? 0) < (store.servers.get(keyOf(spec.ref))?.record.endedSessions ?? 0)) return
+    if ((endedSession?.number ?? 0) < (record ? endedNumber(record) : 0)) return
     const before = this.#present.get(spec.uid) ?? []
     const guests = players.filter((player) => before.includes(player) || this.isPromised(player))
     this.#present.set(spec.uid, guests)
@@ -144,7 +146,7 @@ export class ReservedSeats {
 
   /** Called when a server's record is written. */
   serverWritten(before: Server | undefined, after: Server): void {
-    if (before?.session && !after.session) this.sessionEnded(after.uid)
+    if (before?.sessions[0] && !after.sessions[0]) this.sessionEnded(after.uid)
   }
 
   /** Called when a game ends its session and goes on, and when the store has that. */
@@ -162,7 +164,7 @@ export class ReservedSeats {
     const now = host.clock().now()
     for (const { record } of this.deps().store.servers.values()) {
       if (record.state !== 'Active') continue
-      for (const { player, until } of record.session?.holds ?? [])
+      for (const { player, until } of record.sessions[0]?.holds ?? [])
         if (until + slackMs < now) this.world.violate(`${record.name} still has a hold for ${player}, which is over`)
     }
   }

@@ -3,7 +3,6 @@
  * with the same number; a session is stored before a caller or a game receives it, and goes on until its own game ends it or its server
  * ends. So no late or repeated report, and no other session's end, ends it.
  */
-import { numberOf, sessionsOf } from '../../../../src/rules/lifecycle/several-sessions.js'
 import { keyOf, type Server } from '../../../../src/rules/model/resources.js'
 import { severalBuildName } from '../../context.js'
 import type { BackendModel, ModelInstance } from '../../models/backend-model.js'
@@ -76,19 +75,19 @@ export class RoomsInvariants {
   serverWritten(before: Server | undefined, after: Server): void {
     if (after.build !== severalBuildName) return
     const { name, uid } = after
-    const sessions = sessionsOf(after)
+    const sessions = after.sessions
     if (sessions.length > this.#limit())
       this.world.violate(
         `${name} has ${sessions.length} sessions in the store, and at most ${this.#limit()} are allowed`,
       )
-    const numbers = new Set(sessions.map((session) => numberOf(after, session)))
+    const numbers = new Set(sessions.map((session) => session.number))
     if (numbers.size < sessions.length) this.world.violate(`${name} has two sessions with the same number in the store`)
     if (before?.uid !== uid || this.sessions.hasNoRecord(uid)) return
-    for (const session of sessionsOf(before)) {
-      const number = numberOf(before, session)
+    for (const session of before.sessions) {
+      const { number } = session
       const told = this.#of(uid).get(session.id)
       if (!told || (told.number !== undefined && told.number !== number)) continue
-      if (sessions.some((other) => other.id === session.id && numberOf(after, other) === number)) continue
+      if (sessions.some((other) => other.id === session.id && other.number === number)) continue
       this.world.violate(`${name} lost its session ${session.id} in the store, which its game has not ended`)
     }
   }
@@ -121,7 +120,7 @@ export class RoomsInvariants {
     const { ref, uid } = instance.spec
     const { sessionID } = told
     const record = this.deps().store.servers.get(keyOf(ref))?.record
-    const isStored = record?.uid === uid && sessionsOf(record).some(({ id }) => id === sessionID)
+    const isStored = record?.uid === uid && record.sessions.some(({ id }) => id === sessionID)
     if (!isStored && this.#isRunning(instance) && !this.sessions.hasNoRecord(uid)) {
       this.world.violate(`not durable: ${how} ${ref.name} for ${sessionID}, which is not in the store`)
     }

@@ -65,17 +65,17 @@ export class Selections {
 
   /** Called when a server's record is written. */
   serverWritten(before: Server | undefined, after: Server): void {
-    if (!after.session || before?.session || after.state !== 'Active') return
-    const request = this.#requests.get(after.session.id)
+    if (!after.sessions[0] || before?.sessions[0] || after.state !== 'Active') return
+    const request = this.#requests.get(after.sessions[0].id)
     if (!request?.select) return
     if (!request.select.some((selector) => this.#fits(after, selector, request.lists !== undefined))) {
       this.world.violate(
-        `${after.name} does not fit the request for ${after.session.id}: ${JSON.stringify(request.select)}`,
+        `${after.name} does not fit the request for ${after.sessions[0].id}: ${JSON.stringify(request.select)}`,
       )
     }
     const [added = ''] = request.lists?.['tickets']?.add ?? []
     if (added === '' || after.data?.lists['tickets']?.values.includes(added)) return
-    this.world.violate(`${after.name} was allocated to ${after.session.id} without what the request changes`)
+    this.world.violate(`${after.name} was allocated to ${after.sessions[0].id} without what the request changes`)
   }
 
   /** `changed`: whether the data include one ticket more than when the server was chosen. */

@@ -3,7 +3,7 @@
  * that goes on is reported.
  */
 import type { EventOf } from '../../../../src/contracts/events.js'
-import { sessionsOf, sessionUid } from '../../../../src/rules/lifecycle/several-sessions.js'
+import { sessionUid } from '../../../../src/rules/lifecycle/sessions.js'
 import { Violation, type World } from '../../world/world.js'
 import type { ModelInstance } from '../../models/backend-model.js'
 import type { StoreModel } from '../../models/store-model.js'
@@ -42,7 +42,7 @@ export class SessionEnds {
     const { sessions, store } = this.deps()
     const running = new Set<string>()
     for (const { record } of store.servers.values()) {
-      for (const session of sessionsOf(record)) {
+      for (const session of record.sessions) {
         if (this.#reported.has(sessionUid(record, session)))
           throw new Violation(`${session.id} is reported as ended, but goes on on ${record.name}`)
         running.add(`${record.uid} ${session.id}`)

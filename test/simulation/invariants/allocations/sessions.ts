@@ -87,7 +87,7 @@ export class Sessions {
     const record = this.deps().store.servers.get(keyOf(instance.spec.ref))?.record
     const hasRecord = record?.uid === instance.spec.uid
     const mustHaveRecord = this.#isRunning(instance) && !this.hasNoRecord(instance.spec.uid)
-    if (hasRecord ? record.session?.id !== sessionID : mustHaveRecord) {
+    if (hasRecord ? record.sessions[0]?.id !== sessionID : mustHaveRecord) {
       this.world.violate(`not durable: ${how} ${name} for ${sessionID}, which is not in the store`)
     }
     const other = this.#bySession.get(sessionID)

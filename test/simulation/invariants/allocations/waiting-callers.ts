@@ -229,14 +229,18 @@ export class WaitingCallers {
   /** Remains true if the record is deleted externally. */
   #isWaitingForGame(call: WaitingCall): boolean {
     if (call.confirmMs === undefined) return false
-    call.waitsForGame ||= [...this.store().servers.values()].some(({ record }) => record.session?.id === call.sessionID)
+    call.waitsForGame ||= [...this.store().servers.values()].some(
+      ({ record }) => record.sessions[0]?.id === call.sessionID,
+    )
     return call.waitsForGame
   }
 
   /** True while a write may store the end of the session: the call waits for it, however long it takes. */
   #isBeingWritten({ host, sessionID }: WaitingCall): boolean {
     const { allocations, servers } = this.store()
-    return [...servers].some(([key, { record }]) => record.session?.id === sessionID && allocations.isBusy(host, key))
+    return [...servers].some(
+      ([key, { record }]) => record.sessions[0]?.id === sessionID && allocations.isBusy(host, key),
+    )
   }
 
   #checkTime(calls: readonly WaitingCall[], timeoutMs?: number): void {

@@ -92,7 +92,7 @@ export class Terminations {
   gameTerminated({ spec, game }: ModelInstance): void {
     const { store } = this.deps()
     const record = store.servers.get(keyOf(spec.ref))?.record
-    if (record?.uid !== spec.uid || record.state === 'Terminating' || record.session) return
+    if (record?.uid !== spec.uid || record.state === 'Terminating' || record.sessions[0]) return
     // A late create recreated the record of a deleted server. The server starts over before it can be allocated.
     if (record.state === 'Pending') return
     if (!game?.running || game.state === 'Terminating') return
@@ -111,7 +111,7 @@ export class Terminations {
     // Another session of the same atomic batch got no server, so no caller has been told of this one.
     if (event.reason === 'SessionEnded' && event.message.includes('a batch that could not be')) sessions.allowEnd(uid)
     const isDraining = build?.conditions.some(({ type }) => type === 'Draining') === true
-    const isLeftOver = event.reason === 'Deleted' && !record.session && records.isRecreated(record)
+    const isLeftOver = event.reason === 'Deleted' && !record.sessions[0] && records.isRecreated(record)
     const isAllowed =
       event.reason === 'Deleted' || event.reason === 'SessionEnded'
         ? isLeftOver || sessions.isAllowed(uid)

@@ -30,7 +30,7 @@ class Run {
 
   async wave(host: ClusterHost): Promise<void> {
     const servers = await host.servers.list()
-    const idle = servers.filter(({ record }) => record.session === undefined)
+    const idle = servers.filter(({ record }) => record.sessions[0] === undefined)
     await Promise.all(idle.slice(0, 3).map((server) => this.allocate(host, server)))
   }
 
@@ -51,7 +51,7 @@ class Run {
 
   async again(host: ClusterHost, record: Server): Promise<void> {
     const found = await host.servers.get(record).catch(() => undefined)
-    if (found && !found.record.session) await this.allocate(host, found, 2)
+    if (found && !found.record.sessions[0]) await this.allocate(host, found, 2)
   }
 
   /** Ends the session of one server, whose next one follows. */
@@ -59,10 +59,10 @@ class Run {
     const { session, server } = this.answers[0] ?? { session: '', server: 'a' }
     try {
       const found = await host.servers.get({ namespace: 'games', name: server })
-      if (found?.record.session?.id !== session) return
-      const { session: _over, ...idle } = found.record
+      if (found?.record.sessions[0]?.id !== session) return
+      const idle = { ...found.record, sessions: [] }
       this.ended.add(session)
-      const standing: Server = { ...idle, state: 'StandingBy', endedSessions: 1 }
+      const standing: Server = { ...idle, state: 'StandingBy' }
       const revision = await host.servers.update(standing, found.revision)
       this.over = [...this.over, session]
       await this.allocate(host, { record: standing, revision })
@@ -90,7 +90,8 @@ class Run {
 
   /** What is wrong. */
   faults(shownBy: readonly Server[], { answers, over, moved } = this.known): readonly string[] {
-    const serversOf = (id: string) => shownBy.filter(({ session }) => session?.id === id).map(({ name }) => name)
+    const serversOf = (id: string) =>
+      shownBy.filter(({ sessions: [session] }) => session?.id === id).map(({ name }) => name)
     const wrong = answers
       .filter(({ session }) => !this.ended.has(session))
       .filter(({ session, server }) => serversOf(session).join() !== server)
@@ -98,11 +99,11 @@ class Run {
     const back = over.filter((id) => serversOf(id).length > 0).map((id) => `${id} is back`)
     const unmoved = shownBy
       .filter(
-        ({ name, session, node }) =>
+        ({ name, sessions: [session], node }) =>
           node === undefined && moved.some((to) => to.server === name && to.session === session?.id),
       )
       .map(({ name }) => `${name} is not on its node`)
-    const shown = shownBy.flatMap(({ session }) => (session ? [session.id] : []))
+    const shown = shownBy.flatMap(({ sessions: [session] }) => (session ? [session.id] : []))
     return [
       ...wrong,
       ...back,
@@ -175,7 +176,7 @@ async function run({ faults, listMs, lateMs, latency, second }: Plan): Promise<r
   await clock.advance(10_000)
   const after = await cluster.during(next.servers.list())
   const plain = names.map((name) => ({ name, session: cluster.shown(name) }))
-  const asRead = after.map(({ record }) => ({ name: record.name, session: record.session?.id }))
+  const asRead = after.map(({ record }) => ({ name: record.name, session: record.sessions[0]?.id }))
   expect(plain.toSorted(byName)).toEqual(asRead.toSorted(byName))
   expect(cluster.journaled()).toEqual([])
   return [...before, ...trial.faults(after.map(({ record }) => record))]
@@ -244,7 +245,7 @@ it.each([
     next.fault = ({ method, path }) =>
       method === 'GET' && path.includes('journal') && ++reads <= forbidden ? 403 : undefined
     const [listed] = await cluster.during(next.servers.list())
-    expect(listed?.record.session?.id).toBe(found)
+    expect(listed?.record.sessions[0]?.id).toBe(found)
   },
 )
 

@@ -145,7 +145,7 @@ it('a write for which a host was asked when it had just been deposed does not ov
   await world.clock.advance(10)
   leader.held = undefined
   const listed = await leader.lead(3)
-  expect((await listed.get('a'))?.record.session?.id).toBe('answered')
+  expect((await listed.get('a'))?.record.sessions[0]?.id).toBe('answered')
   send()
   await world.clock.advance(5_000)
   expect(world.session('a')).toBe('answered')

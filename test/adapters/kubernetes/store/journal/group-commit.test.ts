@@ -21,7 +21,7 @@ it('one caller writes the status itself; of many, the first two do, and the othe
   expect(world.calls.filter((call) => call.includes('write status'))).toHaveLength(2)
   expect(world.calls.filter((call) => call.includes('write journal')).length).toBeLessThanOrEqual(3)
   expect(journaled(world)).toHaveLength(28)
-  for (const name of names) expect((await leader.get(name))?.record.session?.id).toBe(`session-of-${name}`)
+  for (const name of names) expect((await leader.get(name))?.record.sessions[0]?.id).toBe(`session-of-${name}`)
 })
 
 it('a journaled session is durable before it is answered, and its status follows in a pause', async () => {
@@ -29,11 +29,11 @@ it('a journaled session is durable before it is answered, and its status follows
   const revision = await leader.allocate('a', 'match', at('a'))
   expect(journaled(world)).toEqual(['match'])
   expect(world.session('a')).toBeUndefined()
-  expect(await leader.get('a')).toMatchObject({ record: { state: 'Active', session: { id: 'match' } }, revision })
+  expect(await leader.get('a')).toMatchObject({ record: { state: 'Active', sessions: [{ id: 'match' }] }, revision })
   leader.quietMs = 1_000
   await world.clock.until(() => journaled(world).length === 0)
   expect(world.session('a')).toBe('match')
-  expect(await leader.get('a')).toMatchObject({ record: { session: { id: 'match' } }, revision })
+  expect(await leader.get('a')).toMatchObject({ record: { sessions: [{ id: 'match' }] }, revision })
 })
 
 it('under load, statuses follow once an entry has waited, and no entry is added while one has waited for too long', async () => {
@@ -55,7 +55,7 @@ it('a later write of the server includes the entry, which is then removed', asyn
   const record = (await leader.get('a'))?.record
   if (!record) throw new Error('no record')
   const next = await leader.update({ ...record, node: 'node-2' }, revision)
-  expect(world.server('a').record).toMatchObject({ node: 'node-2', session: { id: 'match' } })
+  expect(world.server('a').record).toMatchObject({ node: 'node-2', sessions: [{ id: 'match' }] })
   expect(await leader.get('a')).toMatchObject({ revision: next, record: { node: 'node-2' } })
   await expect(leader.update(record, revision)).rejects.toMatchObject({ code: 'conflict' })
   await world.clock.until(() => journaled(world).length === 0)
@@ -83,7 +83,7 @@ it('labels that somebody changes meanwhile do not touch the session', async () =
   const { world, leader, at } = await scene()
   const revision = await leader.allocate('a', 'match', at('a'))
   world.touch('a')
-  expect(leader.see('a')).toMatchObject({ revision, record: { session: { id: 'match' } } })
+  expect(leader.see('a')).toMatchObject({ revision, record: { sessions: [{ id: 'match' }] } })
   await world.clock.until(() => world.session('a') === 'match')
   // The data of a server include its labels, so the record is another one now.
   const found = await leader.get('a')
@@ -112,7 +112,7 @@ it('a new leader reads the journal first, and brings the statuses up to date', a
   const listed = await next.list()
   expect(listed.find(({ record }) => record.name === 'a')).toMatchObject({
     revision,
-    record: { state: 'Active', session: { id: 'match' } },
+    record: { state: 'Active', sessions: [{ id: 'match' }] },
   })
   await world.clock.until(() => world.session('a') === 'match' && journaled(world).length === 0)
 })
@@ -128,7 +128,7 @@ it('a new leader that finds the status written and the journal not trimmed chang
   const next = await new Host(world, 'two').lead(1)
   await world.clock.until(() => journaled(world).length === 0)
   expect(world.server('a')).toBe(before)
-  expect((await next.get('a'))?.record.session?.id).toBe('match')
+  expect((await next.get('a'))?.record.sessions[0]?.id).toBe('match')
 })
 
 it('an entry that is put back by hand later does not end the match that the server has by then', async () => {
@@ -138,8 +138,8 @@ it('an entry that is put back by hand later does not end the match that the serv
   await world.clock.until(() => journaled(world).length === 0)
   const found = await leader.get('a')
   if (!found) throw new Error('no record')
-  const { session: _over, ...idle } = found.record
-  const ended = await leader.update({ ...idle, state: 'StandingBy', endedSessions: 1 }, found.revision)
+  const idle = { ...found.record, sessions: [] }
+  const ended = await leader.update({ ...idle, state: 'StandingBy' }, found.revision)
   await leader.allocate('a', 'second', ended)
   await world.clock.until(() => world.session('a') === 'second' && journaled(world).length === 0)
   world.journal = { owner: 'somebody', entries, revision: world.next() }
@@ -161,7 +161,7 @@ it.each(['late', 'refused'] as const)(
     world.land()
     expect(journaled(world)).toEqual(['kept'])
     // The write that was given up can have no effect any more.
-    for (const host of [leader, next]) expect((await host.get('a'))?.record.session).toBeUndefined()
+    for (const host of [leader, next]) expect((await host.get('a'))?.record.sessions[0]).toBeUndefined()
   },
 )
 
@@ -187,7 +187,7 @@ it('a late write that its leader has given up does not take the server from the 
   const revision = await leader.allocate('a', 'answered', at('a'))
   world.land()
   expect(world.session('a')).toBeUndefined()
-  expect(leader.see('a')).toMatchObject({ revision, record: { session: { id: 'answered' } } })
+  expect(leader.see('a')).toMatchObject({ revision, record: { sessions: [{ id: 'answered' }] } })
   await world.clock.until(() => world.session('a') === 'answered')
 })
 
@@ -198,7 +198,7 @@ it.each(['lost', 'late', 'refused'] as const)(
     leader.faults['write journal'] = [fault]
     await leader.allocate('a', 'match', at('a'))
     world.land()
-    expect((await leader.get('a'))?.record.session?.id).toBe('match')
+    expect((await leader.get('a'))?.record.sessions[0]?.id).toBe('match')
     await world.clock.until(() => world.session('a') === 'match' && journaled(world).length === 0)
   },
 )
@@ -211,10 +211,10 @@ it.each(['lost', 'late'] as const)(
     leader.faults['read journal'] = ['refused', 'refused']
     await expect(leader.allocate('a', 'match', at('a'))).rejects.toMatchObject({ code: 'unavailable' })
     await expect(leader.get('a')).rejects.toMatchObject({ code: 'unavailable' })
-    const stored = (await leader.get('a'))?.record.session?.id
+    const stored = (await leader.get('a'))?.record.sessions[0]?.id
     expect(stored).toBe(fault === 'lost' ? 'match' : undefined)
     world.land()
-    expect((await leader.get('a'))?.record.session?.id).toBe(stored)
+    expect((await leader.get('a'))?.record.sessions[0]?.id).toBe(stored)
     // Others are written meanwhile.
     await leader.allocate('b', 'other', at('b'))
   },
@@ -234,7 +234,7 @@ it('a journal that is deleted or edited while it is in use is restored, with one
     ['b', 'second'],
     ['c', 'third'],
   ] as const) {
-    expect((await leader.get(name))?.record.session?.id).toBe(session)
+    expect((await leader.get(name))?.record.sessions[0]?.id).toBe(session)
   }
   await world.clock.until(() => journaled(world).length === 0)
   expect(['a', 'b', 'c'].map((name) => world.session(name))).toEqual(['first', 'second', 'third'])
@@ -249,7 +249,7 @@ it('an edited entry is reported and not carried out, and the others are', async 
   const entries = (world.journal?.entries ?? []).map((line) => line.replace('genuine-too', 'made-up'))
   world.journal = { owner: 'one', entries: [...entries, '', 'x', '{}'], revision: world.next() }
   const next = await new Host(world, 'two').lead(1)
-  expect((await next.get('b'))?.record.session).toBeUndefined()
+  expect((await next.get('b'))?.record.sessions[0]).toBeUndefined()
   expect(world.warnings).toEqual([expect.stringContaining('4 entries')])
   await world.clock.until(() => world.session('a') === 'genuine')
   expect(world.session('b')).toBeUndefined()
@@ -279,7 +279,7 @@ it('a host that does not lead writes no journal, and reads what is in it', async
   const other = new Host(world, 'two', { minGroup: 1 })
   const revision = world.journal?.revision
   const listed = await other.list()
-  expect(listed.find(({ record }) => record.name === 'a')?.record.session?.id).toBe('match')
+  expect(listed.find(({ record }) => record.name === 'a')?.record.sessions[0]?.id).toBe('match')
   await other.allocate('b', 'direct', at('b'))
   expect(world.session('b')).toBe('direct')
   expect(world.journal?.revision).toBe(revision)

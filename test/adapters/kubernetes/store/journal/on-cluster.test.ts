@@ -42,10 +42,10 @@ describeOnCluster('the journal of a fleet', () => {
       },
       /** All at once. */
       async allocate(prefix: string) {
-        const idle = (await store.servers.list()).filter(({ record }) => record.session === undefined)
+        const idle = (await store.servers.list()).filter(({ record }) => record.sessions[0] === undefined)
         const granted = idle.map(({ record, revision }) => {
-          const session = { id: `${prefix}-${record.name}`, initialPlayers: [] }
-          const active: Server = { ...record, state: 'Active', session }
+          const session = { id: `${prefix}-${record.name}`, initialPlayers: [], number: 1, startedAt: 0 }
+          const active: Server = { ...record, state: 'Active', sessions: [session], startedSessions: 1 }
           return store.servers.update(active, revision).then(() => session.id)
         })
         return Promise.all(granted)
@@ -103,7 +103,7 @@ describeOnCluster('the journal of a fleet', () => {
     leader.pause()
     const sessions = await leader.allocate('match')
     const next = await lead(namespace, 2)
-    const listed = next.listed.map(({ record }) => String(record.session?.id))
+    const listed = next.listed.map(({ record }) => String(record.sessions[0]?.id))
     expect(listed.toSorted()).toEqual(sessions.toSorted())
     await complete(namespace, sessions)
     // The last leader was only cut off. What it has known is not written again.

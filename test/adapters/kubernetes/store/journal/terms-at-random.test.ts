@@ -164,14 +164,14 @@ class Term {
     const found = revision === undefined ? await this.host.servers.get(next) : { record: next, revision }
     if (this.#isOver) return true
     this.#learn(found)
-    const given = known.record.session ? undefined : next.session?.id
-    if (given === undefined || found?.record.session?.id !== given) return revision !== undefined
+    const given = known.record.sessions[0] ? undefined : next.sessions[0]?.id
+    if (given === undefined || found?.record.sessions[0]?.id !== given) return revision !== undefined
     this.trial.answer(name, given)
     return true
   }
 
   #changed(record: Server): Server {
-    if (!record.session) return withSession(record, this.trial.unique('session'))
+    if (!record.sessions[0]) return withSession(record, this.trial.unique('session'))
     const edited = { ...record, node: this.trial.unique('node') }
     return this.trial.below(5) === 0 ? { ...edited, state: 'Terminating' } : edited
   }

@@ -54,7 +54,8 @@ class Trial {
     const found = await host.servers.get({ namespace: 'games', name })
     if (!found) throw new Error(`${name} is gone`)
     const { record, revision } = found
-    if (record.session) return void (await host.servers.update({ ...record, node: `node-${++this.#count}` }, revision))
+    if (record.sessions[0])
+      return void (await host.servers.update({ ...record, node: `node-${++this.#count}` }, revision))
     await this.#pause(this.#below(3) * 60)
     const session = `session-${++this.#count}`
     await host.servers.update(withSession(record, session), revision)
@@ -65,7 +66,7 @@ class Trial {
   async faults(): Promise<readonly string[]> {
     const next = new ClusterHost(this.cluster, { term: 3 })
     const listed = await this.cluster.during(next.servers.list())
-    const shown = new Map(listed.map(({ record }) => [record.name, record.session?.id]))
+    const shown = new Map(listed.map(({ record }) => [record.name, record.sessions[0]?.id]))
     return this.#answers
       .filter(({ session, name }) => shown.get(name) !== session)
       .map(({ session, name }) => `seed ${this.seed}: ${session} was given ${name}, which has ${shown.get(name)}`)

@@ -32,7 +32,7 @@ it.each(['allocation', 'other update', 'deletion'])(
     await expect(cluster.during(written)).rejects.toMatchObject({ code: 'not-leader' })
     await cluster.clock.advance(5_000)
     expect(cluster.shown('b')).toBe('answered')
-    expect((await cluster.during(later.servers.get(record)))?.record.session?.id).toBe('answered')
+    expect((await cluster.during(later.servers.get(record)))?.record.sessions[0]?.id).toBe('answered')
   },
 )
 

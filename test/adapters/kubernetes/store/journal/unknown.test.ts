@@ -47,7 +47,7 @@ it.each(['lost', 'late', 'unreached'] as const)(
     await expect(cluster.during(allocate('a', 'match'))).rejects.toMatchObject({ code: 'unavailable' })
     cluster.editJournal({ owner: 'somebody' })
     const found = await cluster.during(host.servers.get(ref('a')))
-    expect(found?.record.session?.id).toBe(fault === 'lost' ? 'match' : undefined)
+    expect(found?.record.sessions[0]?.id).toBe(fault === 'lost' ? 'match' : undefined)
     await cluster.clock.advance(5_000)
     expect(cluster.shown('a')).toBe(fault === 'lost' ? 'match' : undefined)
     await cluster.during(allocate('b', 'other'))
@@ -82,7 +82,7 @@ it.each([500, 503, 408])('a journal that fails (%i) is read again before anybody
   const { cluster, host, allocate, ref } = await scene()
   failing(host, 'write', [status])
   await cluster.during(allocate('a', 'match'))
-  expect((await cluster.during(host.servers.get(ref('a'))))?.record.session?.id).toBe('match')
+  expect((await cluster.during(host.servers.get(ref('a'))))?.record.sessions[0]?.id).toBe('match')
   await cluster.clock.advance(5_000)
   expect(cluster.shown('a')).toBe('match')
 })
@@ -99,7 +99,7 @@ it('a leader that is deposed with an unknown outcome is told by the journal of t
     await cluster.during(next.servers.get(ref('a'))),
     await cluster.during(host.servers.get(ref('a'))),
   ]
-  expect(told?.record.session).toEqual(shown?.record.session)
+  expect(told?.record.sessions[0]).toEqual(shown?.record.sessions[0])
 })
 
 it('of two entries for one server, which an edited journal has, the later one is carried out', async () => {
@@ -113,15 +113,15 @@ it('of two entries for one server, which an edited journal has, the later one is
   await cluster.clock.advance(2_000)
   const found = await cluster.during(host.servers.get(ref('a')))
   if (!found) throw new Error('the server is gone')
-  const { session: _over, ...idle } = found.record
-  const standing = { ...idle, state: 'StandingBy' as const, endedSessions: 1 }
+  const idle = { ...found.record, sessions: [] }
+  const standing = { ...idle, state: 'StandingBy' as const }
   const revision = await cluster.during(host.servers.update(standing, found.revision))
   await cluster.during(host.servers.update(withSession(standing, 'second'), revision))
   host.kill()
   cluster.editJournal({ entries: [...old, ...linesNow()] })
   const next = new ClusterHost(cluster, { term: 2 })
   const [listed] = await cluster.during(next.servers.list())
-  expect(listed?.record.session?.id).toBe('second')
+  expect(listed?.record.sessions[0]?.id).toBe('second')
   await cluster.clock.advance(5_000)
   expect(cluster.shown('a')).toBe('second')
 })

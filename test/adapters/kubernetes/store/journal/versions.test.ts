@@ -26,7 +26,7 @@ it.each([1, 2])('what it has written is not undone by an entry from before (%i w
   }
   const next = new ClusterHost(cluster, { term: 2 })
   const listed = await cluster.during(next.servers.list())
-  expect(listed.map(({ record }) => record.session?.id)).toEqual(['answered', 'old-b'])
+  expect(listed.map(({ record }) => record.sessions[0]?.id)).toEqual(['answered', 'old-b'])
   await cluster.clock.advance(5_000)
   expect([cluster.shown('a'), cluster.shown('b')]).toEqual(['answered', 'old-b'])
   expect(cluster.journaled()).toEqual([])
