@@ -70,7 +70,7 @@ export class SelfAllocation {
       ...(entry.takesSeveral && { several: { running: [], ended: [] } }),
     })
     // The end of its last session has to be durable before it gets the next one.
-    while (entry.sessionEnd && entry.record.state === 'Active') await this.#save(entry)
+    while (entry.ends && entry.record.state === 'Active') await this.#save(entry)
   }
 
   async #save(entry: ServerEntry): Promise<void> {

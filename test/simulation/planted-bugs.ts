@@ -44,8 +44,8 @@ const allocation: readonly PlantedBug[] = [
     name: 'any heartbeat confirms a session',
     standsFor: 'an answer that the game has not received counts as received',
     file: 'src/engine/instances/heartbeats.ts',
-    from: "if (heartbeat.state === 'Active' && isCurrent && !heartbeat.several) this.#confirmSession(entry)",
-    to: 'this.#confirmSession(entry)',
+    from: "if (heartbeat.state === 'Active' && isCurrent && !heartbeat.several)\n",
+    to: 'if (true)\n',
   },
   {
     name: 'any report of the end of a session ends the present one',
@@ -59,8 +59,8 @@ const allocation: readonly PlantedBug[] = [
     standsFor: 'after a host crash, a session has two servers',
     seeds: 300,
     file: 'src/engine/instances/heartbeats.ts',
-    from: 'entry.sessionEnd = ended',
-    to: "this.#ctx.inventory.update(entry, transition(entry.record, { type: 'sessionEnded', ended }, 0))",
+    from: 'this.#sessions.ended(entry, [heartbeat.endedSession])',
+    to: "inventory.update(entry, transition(entry.record, { type: 'sessionsEnded', ended: [heartbeat.endedSession] }, 0))",
   },
   {
     name: 'the end of a session is reported only once',
@@ -184,8 +184,8 @@ const allocation: readonly PlantedBug[] = [
     standsFor: 'a lost reply leaves a session with two servers',
     seeds: 300,
     file: 'src/engine/allocation/allocation-outcomes.ts',
-    from: 'if (uncertain || removal || ',
-    to: 'if (removal || ',
+    from: 'if (uncertain || removal) return true',
+    to: 'if (removal) return true',
   },
   {
     name: 'an allocation is confirmed by a write that does not contain it',
@@ -379,8 +379,8 @@ const records: readonly PlantedBug[] = [
     name: 'an instance is created before its record is written',
     standsFor: 'orphaned instances',
     file: 'src/engine/state/queries.ts',
-    from: 'return isSettled && entry.record === entry.stored',
-    to: "return entry.record.state === 'Pending' || (isSettled && entry.record === entry.stored)",
+    from: 'return entry.intent === undefined && entry.ends',
+    to: "return entry.record.state === 'Pending' || entry.intent === undefined && entry.ends",
   },
   {
     name: 'an instance is deleted before Terminating is stored',

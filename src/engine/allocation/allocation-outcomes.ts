@@ -1,10 +1,11 @@
 /** What follows the write that allocates a server: the event, or what is known after a failure. */
-import { endsOne, sessionByKey } from '../../rules/lifecycle/sessions.js'
+import { sessionByKey } from '../../rules/lifecycle/sessions.js'
 import type { NewSession } from '../../rules/model/resources.js'
 import type { EngineContext } from '../context.js'
 import { LostServer, type ServerWriter } from '../persistence/server-writer.js'
 import type { Activity } from '../reporting/activity.js'
 import type { ServerEntry } from '../state/entries.js'
+import { hasEnded } from '../state/queries.js'
 import { withTimeout } from '../../util/with-timeout.js'
 import { outcomeUnknownError } from './allocation-errors.js'
 
@@ -80,11 +81,11 @@ export class AllocationOutcomes {
 
 /** True while a write decides whether the server has the session: one that allocates it, that records its end, or that removes the server. */
 export function isUndecided(entry: ServerEntry, key: string): boolean {
-  const { record, recordDeleted, removal, sessionEnd, sessionEnds, stored, uncertain } = entry
-  if (uncertain || removal || (sessionEnd !== undefined && record.state === 'Active')) return true
-  if ((record === stored && !sessionEnds) || recordDeleted) return false
+  const { ends, record, recordDeleted, removal, stored, uncertain } = entry
+  if (uncertain || removal) return true
+  if ((record === stored && !ends) || recordDeleted) return false
   const session = sessionByKey(record, key)
-  if (session && sessionEnds?.some((ended) => endsOne(session, ended))) return true
+  if (session && record.state === 'Active' && hasEnded(entry, session)) return true
   // A session beside others is in the record before it is durable.
   return session !== undefined && !(stored && sessionByKey(stored, key))
 }

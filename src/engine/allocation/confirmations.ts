@@ -95,10 +95,9 @@ export class Confirmations {
   }
 }
 
-function isConfirmed({ confirmed, record, sessionConfirmed, takesSeveral }: ServerEntry, sessionID: string): boolean {
-  if (!takesSeveral) return sessionConfirmed
+function isConfirmed({ confirmed, record }: ServerEntry, sessionID: string): boolean {
   const session = sessionByKey(record, sessionKey(sessionID))
-  return session !== undefined && confirmed?.has(session.number) === true
+  return session !== undefined && confirmed.includes(session.number)
 }
 
 const noWaiters: readonly Waiter[] = Object.freeze([])

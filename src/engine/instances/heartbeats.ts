@@ -1,14 +1,14 @@
 /** Handles heartbeats in constant time and without I/O. Updates records only if the state, health or players have changed. */
 import { maintenanceNotice } from '../../rules/game/maintenance-notice.js'
-import type { EndedSession, GameState, Heartbeat, HeartbeatAnswer } from '../../rules/game/heartbeat.js'
+import type { GameState, Heartbeat, HeartbeatAnswer } from '../../rules/game/heartbeat.js'
 import { afterReport, healthOf, reachesUnhealthyLimit, noReports } from '../../rules/lifecycle/health.js'
 import { isIdle, type ServerEvent, transition } from '../../rules/lifecycle/lifecycle.js'
-import { endedNumber, endsSession, isOutdated } from '../../rules/lifecycle/sessions.js'
+import { endedNumber, isOutdated } from '../../rules/lifecycle/sessions.js'
 import { keyOf, type Server, type Session } from '../../rules/model/resources.js'
 import { keptPlayers } from '../../rules/model/sizes.js'
 import type { EngineContext } from '../context.js'
 import type { CachedAnswers, ServerEntry } from '../state/entries.js'
-import { expectsHeartbeat } from '../state/queries.js'
+import { expectsHeartbeat, hasEnded } from '../state/queries.js'
 import { Claims } from './claims.js'
 import { sessionConfigOf } from '../sessions/session-config.js'
 import {
@@ -64,7 +64,8 @@ export class Heartbeats {
       // Only now, because the heartbeat may have ended the server or changed its health.
       if (isNewlyHeard) this.#ctx.inventory.heardChanged(entry)
       if (entry.bucket === 'ready') entry.build.dueReady.addLast(entry)
-      if (heartbeat.state === 'Active' && isCurrent && !heartbeat.several) this.#confirmSession(entry)
+      if (heartbeat.state === 'Active' && isCurrent && !heartbeat.several)
+        this.#sessions.confirm(entry, entry.record.sessions[0])
     } else if (expectsHeartbeat(entry) || mayRun(entry)) {
       this.#recordArrival(entry)
     }
@@ -107,19 +108,10 @@ export class Heartbeats {
     entry.healthReports = afterReport(entry.healthReports, heartbeat.health)
     inventory.update(entry, transition(entry.record, this.#eventOf(entry, heartbeat), clock.now()))
     if (!isSameList(entry.players, heartbeat.players)) this.#updatePlayers(entry, keptPlayers(heartbeat.players))
-    if (heartbeat.endedSession) this.#endSession(entry, heartbeat.endedSession)
+    if (heartbeat.endedSession) this.#sessions.ended(entry, [heartbeat.endedSession])
     const { sessions, state } = entry.record
-    const isEnding = entry.sessionEnd ?? entry.sessionEnds
-    if (sessions.length > 0 && state === 'Active' && !isEnding) this.#claims.heard(entry, heartbeat.players.length > 0)
-  }
-
-  /** The end of a session counts once it is durable: until then, no other session may get the server, nor the session another server. */
-  #endSession(entry: ServerEntry, ended: EndedSession): void {
-    if (!endsSession(entry.record, ended) || entry.sessionEnd?.number === ended.number) return
-    // The game had its session, even if this host has not heard that.
-    this.#confirmSession(entry)
-    entry.sessionEnd = ended
-    this.#deps.sessionsEnded(entry, entry.record.sessions)
+    if (sessions.length > 0 && state === 'Active' && !entry.ends)
+      this.#claims.heard(entry, heartbeat.players.length > 0)
   }
 
   #updatePlayers(entry: ServerEntry, players: readonly string[]): void {
@@ -152,16 +144,6 @@ export class Heartbeats {
     return { type: 'heartbeat', gameState: heartbeat.state, health }
   }
 
-  /**
-   * An answer that contains the session may be lost, and Unreal reads it an interval late, so the game has its session for
-   * certain only when it reports Active.
-   */
-  #confirmSession(entry: ServerEntry): void {
-    if (entry.sessionConfirmed || entry.record.sessions.length === 0) return
-    entry.sessionConfirmed = true
-    this.#deps.sessionConfirmed(entry)
-  }
-
   /** A heartbeat proves that the process runs, even if the backend has not reported it yet. */
   #markRunning(entry: ServerEntry): void {
     const { instance, record } = entry
@@ -186,7 +168,8 @@ export class Heartbeats {
     }
     if (entry.takesSeveral) return this.#severalAnswer(entry, gameState)
     // A game that has ended its session has none, so its answer may be held until there is another.
-    const session = entry.sessionEnd ? undefined : entry.record.sessions[0]
+    const { sessions } = entry.record
+    const session = entry.ends ? sessions.find((one) => !hasEnded(entry, one)) : sessions[0]
     if (!session && !maintenance) return this.#continue
     const { answers } = entry
     if (answers?.session !== session || answers?.maintenance !== maintenance || answers?.several)
@@ -197,7 +180,7 @@ export class Heartbeats {
 
   #severalAnswer(entry: ServerEntry, gameState: GameState): HeartbeatAnswer {
     if (isOutdatedList(entry, entry.answers?.several)) entry.answers = undefined
-    const { record, sessionEnds, stored } = entry
+    const { ends, record, stored } = entry
     if (!entry.answers) {
       const told = toldSessions(entry)
       const sessions = numberedConfigs(told)
@@ -206,7 +189,7 @@ export class Heartbeats {
         ...answers,
         active: Object.freeze({ ...active, sessions }),
         continue: Object.freeze({ ...answers.continue, sessions }),
-        several: { record, stored, sessionEnds },
+        several: { record, stored, ends },
       }
     }
     const { answers } = entry
@@ -225,10 +208,10 @@ function mayRun({ instance, createRequested, observationSeq }: ServerEntry): boo
  * True if the termination is durable, was reported by the game, or follows a session. Before an idle server's termination is
  * durable, a new leader could still allocate the server, so the game must not get Terminate yet.
  */
-function isTerminationCertain({ record, stored, recordDeleted, build, sessionEnd, sessionEnds }: ServerEntry): boolean {
+function isTerminationCertain({ record, stored, recordDeleted, build, ends }: ServerEntry): boolean {
   if (record.ending?.reason === 'Exited') return true
   // In the store, its sessions may have ended.
-  if (record.sessions.length > 0 && stored && stored.sessions.length > 0 && !sessionEnd && !sessionEnds) return true
+  if (record.sessions.length > 0 && stored && stored.sessions.length > 0 && !ends) return true
   return recordDeleted || build.deleted || stored?.state === 'Terminating'
 }
 

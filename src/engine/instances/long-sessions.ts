@@ -27,7 +27,7 @@ export class LongSessions {
     for (const entry of limitMs === undefined ? [] : build.buckets.active) {
       if (now - (entry.activeSince ?? now) < (limitMs ?? Infinity)) break
       // Of a session that its game has ended, only the record is left.
-      if (!entry.sessionEnd && !entry.sessionEnds) long.push(entry)
+      if (!entry.ends) long.push(entry)
     }
     const seconds = (limitMs ?? 0) / 1000
     if (build.record.spec.health?.endLongSessions) this.#end(long, seconds)

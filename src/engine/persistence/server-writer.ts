@@ -14,7 +14,6 @@ import type { ServerEntry } from '../state/entries.js'
 import type { Inventory } from '../state/inventory.js'
 import { isInStore, isUncertain, isUnsaved } from '../state/queries.js'
 import { isSameRecord } from './same-record.js'
-import { endsOf, forgetEnds, noEnds, settleEnds, withoutEnded, type WrittenEnds } from './session-ends.js'
 import { isError } from '../../rules/model/realms.js'
 
 /**
@@ -141,7 +140,7 @@ export class ServerWriter {
     let unknown: Error | undefined
     for (let attempt = 1; ; attempt++) {
       const { record: base, intent } = entry
-      const ends = intent ? noEnds : endsOf(entry)
+      const ends = intent ? undefined : entry.ends
       const written = intent ? this.#allocated(entry, base, intent) : withoutEnded(base, ends, this.#clock.now())
       if (!written) {
         if (unknown) throw unknown
@@ -184,7 +183,7 @@ export class ServerWriter {
     base: Server,
     written: Server,
     intent: NewSession | undefined,
-    ends: WrittenEnds,
+    ends: ServerEntry['ends'],
     error: unknown,
   ): Promise<boolean> {
     const current = await this.#store.servers.get(entry.record)
@@ -212,10 +211,13 @@ export class ServerWriter {
     base: Server | undefined,
     written: Server,
     session: NewSession | undefined,
-    ends?: WrittenEnds,
+    ends?: ServerEntry['ends'],
   ): void {
     entry.stored = written
-    if (base && ends && settleEnds(entry, written, ends)) {
+    if (base && ends) {
+      // Reports that arrived meanwhile are not included in this write, and go on waiting.
+      const left = entry.ends?.filter((ended) => !ends.includes(ended)) ?? []
+      entry.ends = left.length > 0 ? left : undefined
       const next = entry.record === base ? written : withoutEnded(entry.record, ends, this.#clock.now())
       this.#inventory.update(entry, next)
     }
@@ -241,7 +243,7 @@ export class ServerWriter {
   #endLost(entry: ServerEntry, why: string, cause?: unknown): LostServer {
     const error = lost(entry, why, cause)
     entry.recordDeleted = true
-    forgetEnds(entry)
+    entry.ends = undefined
     const event = { type: 'end' as const, reason: 'Deleted' as const, message: error.message }
     const ended = transition(entry.record, event, this.#clock.now())
     this.#inventory.update(entry, withoutUnstored(ended, entry.stored))
@@ -274,7 +276,7 @@ export class ServerWriter {
     const next = transition(reserved, { type: 'data', data }, now)
     if (!isLost) return this.#inventory.update(entry, next)
     entry.stored = record
-    forgetEnds(entry)
+    entry.ends = undefined
     this.#inventory.grant(entry, next)
     throw lost(entry, isEnded || isSessionEnded ? 'another host has ended it' : 'another host has allocated it')
   }
@@ -294,6 +296,11 @@ export class ServerWriter {
 
 const recordDeleted = 'its record was deleted from the store'
 const recordRefused = 'the store refuses its record, which never existed'
+
+/** A server that is terminating keeps its sessions until it is gone. */
+function withoutEnded(record: Server, ended: ServerEntry['ends'], now: number): Server {
+  return ended ? transition(record, { type: 'sessionsEnded', ended }, now) : record
+}
 
 function lost(entry: ServerEntry, why: string, cause?: unknown): LostServer {
   return new LostServer(`${entry.record.name}: ${why}`, { cause })

@@ -13,7 +13,7 @@ import type { JoinRequest, RoomQuery, SeatRequest } from '../../rules/validation
 import { type EngineContext, serverEvent } from '../context.js'
 import { LostServer, type ServerWriter } from '../persistence/server-writer.js'
 import type { ServerEntry } from '../state/entries.js'
-import { isHeard } from '../state/queries.js'
+import { hasEnded, isHeard } from '../state/queries.js'
 import { HoldTimers } from './hold-timers.js'
 import {
   drainingError,
@@ -119,11 +119,12 @@ export class Seats {
     this.#timers.stop()
   }
 
-  #check({ record, sessionEnd }: ServerEntry, sessionID: string): void {
-    const { sessions, state } = record
+  #check(entry: ServerEntry, sessionID: string): void {
+    const { sessions, state } = entry.record
     const [session] = sessions
     // Its game has ended the session, though that is not stored yet.
-    if (!session || sessionEnd || sessionKey(session.id) !== sessionKey(sessionID)) throw noSessionError(sessionID)
+    if (!session || hasEnded(entry, session) || sessionKey(session.id) !== sessionKey(sessionID))
+      throw noSessionError(sessionID)
     if (state === 'Terminating') throw sessionEndingError(sessionID)
   }
 

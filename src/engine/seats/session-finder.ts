@@ -7,7 +7,7 @@ import type { SessionTarget } from '../../rules/validation/seats.js'
 import { noSelectedBuildError, selectedBuilds } from '../allocation/selected-builds.js'
 import type { EngineContext } from '../context.js'
 import type { BuildEntry, ServerEntry } from '../state/entries.js'
-import { isHeard } from '../state/queries.js'
+import { hasEnded, isHeard } from '../state/queries.js'
 import { RoomIndex } from '../state/room-index.js'
 import { unknownSeatsError } from './seat-errors.js'
 
@@ -47,8 +47,9 @@ export class SessionFinder {
     const found = inventory.players.find(inventory.everyBuild, players[0] ?? '')
     return found.find((entry) => {
       const { sessions, state } = entry.record
-      const holds = sessions[0]?.holds
-      if (state !== 'Active' || entry.sessionEnd || !holds) return false
+      const [session] = sessions
+      const holds = session?.holds
+      if (state !== 'Active' || !holds || hasEnded(entry, session)) return false
       if (!isHeard(entry) || !this.#fitsAny(entry, target)) return false
       const isSeated = (player: string) => hasSeat(player, entry.players, holds, now)
       return players.every(isSeated) && players.some((player) => !entry.players.includes(player))
@@ -88,8 +89,9 @@ function selectorsOf({ buildID = '', select }: SessionTarget): readonly ServerSe
   return select ?? [{ builds: [buildID] }]
 }
 
-function freeIn({ build, players, record, sessionEnd }: ServerEntry, now: number): number {
+function freeIn(entry: ServerEntry, now: number): number {
+  const { build, players, record } = entry
   const { seatsPerSession = 0 } = build.record.spec
   const [session] = record.sessions
-  return session && !sessionEnd ? seatsOf(seatsPerSession, players, session.holds, now).free : 0
+  return session && !hasEnded(entry, session) ? seatsOf(seatsPerSession, players, session.holds, now).free : 0
 }

@@ -128,8 +128,8 @@ export class FurtherSessions {
   }
 }
 
-function isRunning({ isLeaving, record, sessionEnd }: ServerEntry): boolean {
-  return record.state === 'Active' && !sessionEnd && !isLeaving
+function isRunning({ isLeaving, record }: ServerEntry): boolean {
+  return record.state === 'Active' && !isLeaving
 }
 
 function isBetter(a: Fullest, b: Fullest): boolean {

@@ -5,7 +5,7 @@ import { endsOne, lastNumber } from '../../rules/lifecycle/sessions.js'
 import type { Server, Session } from '../../rules/model/resources.js'
 import type { EngineContext } from '../context.js'
 import type { ServerEntry, SeveralSources } from '../state/entries.js'
-import { isCurrent } from '../state/queries.js'
+import { hasEnded, isCurrent } from '../state/queries.js'
 import { sessionConfigOf } from './session-config.js'
 
 export interface ReportedSessionsDependencies {
@@ -37,36 +37,43 @@ export class ReportedSessions {
     if (record.state === 'StandingBy' && isCurrent(entry) && build.slots?.heard(several !== undefined))
       this.#ctx.enqueue(build)
     if (!several) return
-    this.#confirm(entry, several.running)
-    // The game had its sessions, even if this host has not heard that.
-    this.#confirm(entry, several.ended)
-    const isUnknown = record.state === 'Active' && record.sessions.length === 0
-    const fresh = several.ended.filter((ended) =>
-      isUnknown ? ended.number > lastNumber(record) : isNewEnd(entry, ended),
-    )
-    if (fresh.length === 0 || (isUnknown && (several.running.length > 0 || entry.sessionEnds))) return
-    entry.sessionEnds = [...(entry.sessionEnds ?? []), ...fresh]
-    const isFresh = (session: Session) => fresh.some((ended) => endsOne(session, ended))
-    this.#deps.ended(entry, record.sessions.filter(isFresh))
+    for (const session of record.sessions) {
+      if (several.running.some((one) => endsOne(session, one))) this.confirm(entry, session)
+    }
+    // A game with sessions that the record does not know goes on with those that run.
+    if (record.sessions.length > 0 || several.running.length === 0) this.ended(entry, several.ended)
   }
 
-  #confirm(entry: ServerEntry, reported: readonly EndedSession[]): void {
-    const { record } = entry
-    for (const session of record.sessions) {
-      const { number } = session
-      if (entry.confirmed?.has(number) || !reported.some((one) => endsOne(session, one))) continue
-      // Without those that have ended, because the server may have a session at all times.
-      const known = record.sessions.map((one) => one.number)
-      entry.confirmed = new Set(known.filter((one) => entry.confirmed?.has(one))).add(number)
-      this.#deps.confirmed(entry)
-    }
+  /** The game says that it has the session. An answer that contains it may be lost, and Unreal reads it an interval late. */
+  confirm(entry: ServerEntry, session: Session | undefined): void {
+    const { confirmed, record } = entry
+    if (!session || confirmed.includes(session.number)) return
+    // Without those that have ended, because the server may have a session at all times.
+    const known = confirmed.filter((number) => record.sessions.some((one) => one.number === number))
+    entry.confirmed = [...known, session.number]
+    this.#deps.confirmed(entry)
+  }
+
+  /**
+   * The game says that it has ended these sessions, as it does again and again. That counts once it is durable: until then, no other session gets
+   * their places, nor do they get another server.
+   */
+  ended(entry: ServerEntry, reports: readonly EndedSession[]): void {
+    const fresh = reports.filter((report) => isNews(entry, report))
+    if (fresh.length === 0) return
+    const sessions = entry.record.sessions.filter((session) => fresh.some((report) => endsOne(session, report)))
+    // The game had them, even if this host has not heard that.
+    for (const session of sessions) this.confirm(entry, session)
+    entry.ends = [...(entry.ends ?? []), ...fresh]
+    this.#deps.ended(entry, sessions)
   }
 }
 
-/** Each report is taken once, although games repeat it. */
-function isNewEnd({ record, sessionEnds }: ServerEntry, ended: EndedSession): boolean {
-  if (record.state !== 'Active' || sessionEnds?.some(({ number }) => number === ended.number)) return false
-  return record.sessions.some((session) => endsOne(session, ended))
+function isNews(entry: ServerEntry, report: EndedSession): boolean {
+  const { ends, record } = entry
+  if (record.state !== 'Active') return false
+  if (record.sessions.length === 0) return report.number > lastNumber(record) && !ends
+  return record.sessions.some((session) => endsOne(session, report) && !hasEnded(entry, session))
 }
 
 /** True if heartbeats of the game say that it runs sessions that the record, which has none, knows nothing of. */
@@ -75,12 +82,11 @@ export function hasUnknownSession(record: Server, { running }: SeveralSessions):
 }
 
 /** The sessions of which the game is told: those that are in the store, and of which it has not said that they have ended. */
-export function toldSessions({ record, stored, sessionEnds }: ServerEntry): readonly Session[] {
+export function toldSessions(entry: ServerEntry): readonly Session[] {
+  const { record, stored } = entry
   const isStored = (session: Session) =>
     stored?.sessions.some((other) => other.id === session.id && other.number === session.number) === true
-  return record.sessions.filter(
-    (session) => isStored(session) && !sessionEnds?.some((ended) => endsOne(session, ended)),
-  )
+  return record.sessions.filter((session) => isStored(session) && !hasEnded(entry, session))
 }
 
 export function numberedConfigs(sessions: readonly Session[]): readonly NumberedSessionConfig[] {
@@ -96,6 +102,6 @@ export function numberedConfigs(sessions: readonly Session[]): readonly Numbered
 /** True if the list of sessions has to be made again. */
 export function isOutdatedList(entry: ServerEntry, sources: SeveralSources | undefined): boolean {
   if (!entry.takesSeveral) return sources !== undefined
-  const { record, stored, sessionEnds } = entry
-  return sources?.record !== record || sources.stored !== stored || sources.sessionEnds !== sessionEnds
+  const { ends, record, stored } = entry
+  return sources?.record !== record || sources.stored !== stored || sources.ends !== ends
 }

@@ -64,12 +64,11 @@ export function newServer(build: BuildEntry, record: Server, revision: string | 
     machineLink: unlinked(),
     intent: undefined,
     held: false,
-    sessionEnd: undefined,
-    sessionEnds: undefined,
+    ends: undefined,
     takesSeveral: false,
     promised: 0,
     isLeaving: false,
-    confirmed: undefined,
+    confirmed: none,
     selection: undefined,
     uncertain: false,
     saving: undefined,
@@ -92,7 +91,6 @@ export function newServer(build: BuildEntry, record: Server, revision: string | 
     terminateSentAt: undefined,
     crashCounted: false,
     isProtected: false,
-    sessionConfirmed: false,
     claim: undefined,
     hadPlayers: false,
     players: [],
@@ -105,11 +103,12 @@ export function newServer(build: BuildEntry, record: Server, revision: string | 
 export function clearSession(entry: ServerEntry): void {
   entry.standingBySince = undefined
   entry.activeSince = undefined
-  entry.sessionConfirmed = false
-  entry.confirmed = undefined
+  entry.confirmed = none
   entry.claim = undefined
   entry.hadPlayers = false
 }
+
+const none: readonly number[] = Object.freeze([])
 
 function newBuckets(): Record<Bucket, LinkedSet<ServerEntry>> {
   const set = () => new LinkedSet<ServerEntry>(({ bucketLink }) => bucketLink)

@@ -77,18 +77,16 @@ export interface ServerEntry {
   intent: NewSession | undefined
   /** True while an atomic batch keeps the server for one of its sessions, until each has one. Nothing is written for that. */
   held: boolean
-  /** The game's report that it has ended its session, until that is durable. Until then the server is Active. */
-  sessionEnd: EndedSession | undefined
-  /** The same of a game that takes several sessions. Until it is durable, the record has these sessions. */
-  sessionEnds: readonly EndedSession[] | undefined
+  /** The game's reports that it has ended sessions, until that is durable. Until then the record has these sessions. */
+  ends: readonly EndedSession[] | undefined
   /** True once the game has said that it takes several sessions at the same time. */
   takesSeveral: boolean
   /** How many sessions will be added to the server, because callers have been promised room on it. */
   promised: number
   /** True while the server is being drained, so that it takes no further sessions. */
   isLeaving: boolean
-  /** Numbers of the sessions that the game has confirmed, if it takes several. */
-  confirmed: ReadonlySet<number> | undefined
+  /** Numbers of the sessions that the game has said to have, to this host: an answer that tells it of one may be lost. */
+  confirmed: readonly number[]
   /** What the request for `intent` demands of the server's data, and how it changes them. Its write decides. */
   selection: Selection | undefined
   /** True if the outcome of writing `intent` is unknown. The server then stays reserved until the store has been read back. */
@@ -137,8 +135,6 @@ export interface ServerEntry {
   crashCounted: boolean
   /** True if this host has called `backend.protect` for this server. */
   isProtected: boolean
-  /** True once the game has reported Active to this host, which proves that it has its session. */
-  sessionConfirmed: boolean
   /** Undefined until the game has been heard with a session, and if the session cannot lapse. */
   claim: Claim | undefined
   /** True once the game has reported a player in its session, to this host or an earlier leader. */
@@ -166,7 +162,7 @@ export interface CachedAnswers {
 export interface SeveralSources {
   readonly record: Server
   readonly stored: Server | undefined
-  readonly sessionEnds: readonly EndedSession[] | undefined
+  readonly ends: readonly EndedSession[] | undefined
 }
 
 export interface BuildEntry {

@@ -1,9 +1,9 @@
 /** Read-only queries on inventory entries. */
-import type { Build, BuildSpec } from '../../rules/model/resources.js'
+import type { Build, BuildSpec, Session } from '../../rules/model/resources.js'
 import { type BuildCounts, buildHealth, type BuildReadiness, readinessOf } from '../../rules/model/status.js'
 import { isAllocatable } from '../../rules/planning/allocation.js'
 import { clamped } from '../../rules/planning/scaling.js'
-import { serversFor, withSessionsStandingBy } from '../../rules/lifecycle/sessions.js'
+import { endsOne, serversFor, withSessionsStandingBy } from '../../rules/lifecycle/sessions.js'
 import type { Bucket, BuildEntry, ServerEntry } from './entries.js'
 
 /** True if the server runs, or will run, the build's current template. */
@@ -151,10 +151,14 @@ export function generationsOf(build: BuildEntry): { readonly updated: number; re
   return { updated, outdated }
 }
 
+/** True if the game has said that it has ended the session. Until that is durable, the record has it. */
+export function hasEnded({ ends }: ServerEntry, session: Session): boolean {
+  return ends !== undefined && ends.some((ended) => endsOne(session, ended))
+}
+
 /** True if the entry's current record is in the store. */
 export function isSaved(entry: ServerEntry): boolean {
-  const isSettled = entry.intent === undefined && entry.sessionEnd === undefined && entry.sessionEnds === undefined
-  return isSettled && entry.record === entry.stored
+  return entry.intent === undefined && entry.ends === undefined && entry.record === entry.stored
 }
 
 /** True if the entry's record or what is being decided about it must be written. */

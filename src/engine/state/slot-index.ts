@@ -136,8 +136,8 @@ export class SlotIndex {
   }
 
   #roomOn(entry: ServerEntry): number {
-    const { intent, isLeaving, promised, record, sessionEnd, takesSeveral, uncertain } = entry
-    if (!takesSeveral || sessionEnd || uncertain || isLeaving) return 0
+    const { intent, isLeaving, promised, record, takesSeveral, uncertain } = entry
+    if (!takesSeveral || uncertain || isLeaving) return 0
     if (record.health === 'Unhealthy' || !isHeard(entry)) return 0
     const taken = record.state === 'StandingBy' && intent ? 1 : record.state === 'Active' ? record.sessions.length : 0
     return taken === 0 ? 0 : Math.max(0, this.#most - taken - promised)
