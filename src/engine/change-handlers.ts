@@ -24,7 +24,7 @@ import type { EventReporter } from './reporting/event-reporter.js'
 import type { StartFailures } from './reporting/start-failures.js'
 import type { Seats } from './seats/seats.js'
 import type { Bucket, BuildEntry, ServerEntry } from './state/entries.js'
-import { isCurrent, isDraining, isReady, isSaved } from './state/queries.js'
+import { isBeingAllocated, isCurrent, isDraining, isReady, isSaved } from './state/queries.js'
 
 export interface ChangeHandlerDependencies {
   readonly builds: Pick<BuildOperations, 'buildIDChanged'>
@@ -82,7 +82,7 @@ export class ChangeHandlers {
     // A listener of the events above may have allocated it meanwhile.
     if (record.data !== before.data && (isReady(entry.bucket) || build.slots?.roomOf(entry)))
       this.#deps.waitQueue.dataChanged(entry)
-    if (isIdleAgain && !entry.intent) this.#deps.drainer.released(entry)
+    if (isIdleAgain && !isBeingAllocated(entry)) this.#deps.drainer.released(entry)
   }
 
   /** Called after a server was adopted from the store. Another host may have allocated it. */

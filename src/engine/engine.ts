@@ -20,7 +20,7 @@ import type { Seats } from './seats/seats.js'
 import { SelfAllocation } from './self-allocation.js'
 import type { BuildEntry, ServerEntry } from './state/entries.js'
 import type { Inventory } from './state/inventory.js'
-import { isSaved, serversOf } from './state/queries.js'
+import { isBeingAllocated, isSaved, isUncertain, placeOf, serversOf } from './state/queries.js'
 import { type EngineDependencies, type EngineParts, type EngineState, wireEngine } from './wiring.js'
 
 /** Starts an engine and resolves when it is running. Rejects if the store or the backend cannot be read. */
@@ -151,12 +151,9 @@ export class Engine {
   /** Returns the server of a session, once it is known whether the session has it. */
   async serverWithSession(sessionID: string): Promise<ServerEntry | undefined> {
     const entry = this.inventory.serverBySession(sessionID)
-    if (entry?.uncertain) await this.#parts.writer.resolveUncertain(entry).catch(ignoreLostServer)
-    else if (entry?.intent) await entry.saving?.catch(() => undefined)
-    // A session beside others is in the record before it is durable.
-    else if (entry && !hasStored(entry, sessionID)) {
-      await this.#parts.writer.save(entry).catch(ignoreLostServer)
-    }
+    const key = sessionKey(sessionID)
+    while (entry?.saving && placeOf(entry, key)) await entry.saving.catch(() => undefined)
+    if (entry && isUncertain(entry)) await this.#parts.writer.resolveUncertain(entry).catch(ignoreLostServer)
     return this.inventory.serverBySession(sessionID)
   }
 
@@ -238,7 +235,7 @@ export class Engine {
   async #flush(): Promise<void> {
     const { ctx, details, writer } = this.#parts
     const servers = [...this.inventory.servers.values()]
-    const unsaved = servers.filter((entry) => !isSaved(entry) && !entry.intent)
+    const unsaved = servers.filter((entry) => !isSaved(entry) && !isBeingAllocated(entry))
     const saves = unsaved.map((entry) =>
       writer.save(entry).catch((error: unknown) => {
         ctx.logger.warn({ server: entry.record.name, err: error }, 'server record not saved before close')
@@ -251,15 +248,11 @@ export class Engine {
 }
 
 /** Throws `unavailable` if the game, which has not been heard yet, may have other sessions soon. */
-function asksGame({ build, record, takesSeveral, heartbeatLink }: ServerEntry, sessionID: string): boolean {
+function asksGame({ build, isShared, record, heartbeatLink }: ServerEntry, sessionID: string): boolean {
   if (record.sessions.length > 1) return true
   if (!build.slots || record.state !== 'Active') return false
   if (heartbeatLink.set !== build.heartbeating) throw gameUnheardError(sessionID)
-  return takesSeveral
-}
-
-function hasStored({ stored }: ServerEntry, sessionID: string): boolean {
-  return stored !== undefined && sessionByKey(stored, sessionKey(sessionID)) !== undefined
+  return isShared
 }
 
 /** If the record has already been deleted, there is nothing to write. */

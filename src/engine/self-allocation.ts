@@ -41,8 +41,9 @@ export class SelfAllocation {
     if (!hasSession(entry.record, sessionID)) {
       if (entry.record.reservedUntil !== undefined) throw inUseError(entry, 'is reserved')
       if (entry.record.state === 'Active') throw inUseError(entry, 'has another session')
-      const isOther = entry.intent !== undefined && sessionKey(entry.intent.id) !== sessionKey(sessionID)
-      if (entry.held || isOther) throw inUseError(entry, 'is being allocated')
+      const key = sessionKey(sessionID)
+      const isOthers = entry.places.some(({ session, state }) => state === 'held' || sessionKey(session.id) !== key)
+      if (isOthers) throw inUseError(entry, 'is being allocated')
     }
     const { SessionID } = await this.#deps.allocator.allocate(
       {
@@ -67,7 +68,7 @@ export class SelfAllocation {
       ...{ state: 'StandingBy', health: isHealthy ? 'Healthy' : 'Unhealthy' },
       players: endedSession ? [] : entry.players,
       ...(endedSession && { endedSession }),
-      ...(entry.takesSeveral && { several: { running: [], ended: [] } }),
+      ...(entry.isShared && { several: { running: [], ended: [] } }),
     })
     // The end of its last session has to be durable before it gets the next one.
     while (entry.ends && entry.record.state === 'Active') await this.#save(entry)

@@ -67,7 +67,7 @@ export function sessionCalls(deps: SessionCallsDependencies): Sessions {
       const builds = build === undefined ? [...everyBuild] : [view.findBuild(build)]
       const entries = builds.flatMap(({ buckets: { active, terminating } }) => [...active, ...terminating])
       const sessions = entries.flatMap((entry) =>
-        durableSessions(entry).flatMap((session) => (isOver(entry, session) ? [] : [[entry, session.id] as const])),
+        entry.record.sessions.flatMap((session) => (isOver(entry, session) ? [] : [[entry, session.id] as const])),
       )
       return mapInSlices(sessions, ([entry, sessionID]) => sessionOf(entry, sessionID))
     },
@@ -175,18 +175,12 @@ function checkID(name: string, id: unknown): string {
 
 /** False while the server is only reserved for the session, which is then not durable. */
 function hasSession(entry: ServerEntry, sessionID: string): boolean {
-  return durableSessions(entry).some(({ id }) => sessionKey(id) === sessionKey(sessionID))
-}
-
-/** Those that are in the store. */
-function durableSessions({ record, stored }: ServerEntry): readonly Session[] {
-  if (record === stored) return record.sessions
-  return record.sessions.filter(({ id }) => stored && sessionByKey(stored, sessionKey(id)))
+  return sessionByKey(entry.record, sessionKey(sessionID)) !== undefined
 }
 
 /** The sessions of a server that the player is in. Of several, the game does not say in which: those whose request named the player. */
 function sessionsWith(player: string, entry: ServerEntry): readonly Session[] {
-  const sessions = durableSessions(entry)
+  const { sessions } = entry.record
   return sessions.length > 1 ? sessions.filter(({ initialPlayers }) => initialPlayers.includes(player)) : sessions
 }
 

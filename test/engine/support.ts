@@ -4,14 +4,15 @@ import { defaultLimits } from 'gamekeeper'
 import { memoryBackend } from 'gamekeeper/memory'
 import { minimalBuild, minimalServer, virtualClock, type VirtualClock } from 'gamekeeper/testing'
 import type { EngineContext } from '../../src/engine/context.js'
-import type { BuildEntry, ServerEntry } from '../../src/engine/state/entries.js'
+import type { BuildEntry, Place, ServerEntry } from '../../src/engine/state/entries.js'
 import { Inventory } from '../../src/engine/state/inventory.js'
 import { fairLimiter } from '../../src/util/limiter.js'
 import { ResponsiveClock } from '../../src/engine/instances/responsive-clock.js'
 import { EndedSessions } from '../../src/engine/sessions/ended-sessions.js'
 import { Emitter } from '../../src/fleet/events/emitter.js'
 import { silentLogger } from '../../src/contracts/logger.js'
-import type { Build, Server, Session } from '../../src/rules/model/resources.js'
+import type { Build, NewSession, Server, Session } from '../../src/rules/model/resources.js'
+import type { Selection } from '../../src/rules/planning/selection.js'
 import { memoryStore } from '../../src/stores/memory.js'
 import { templateHash } from '../../src/rules/planning/template-hash.js'
 
@@ -19,6 +20,18 @@ export const standsBy = { state: 'StandingBy', health: 'Healthy', address: '203.
 
 export function aSession(n: number): Session {
   return { id: `00000000-0000-4000-8000-00000000000${n}`, initialPlayers: [], number: 1, startedAt: 0 }
+}
+
+/** Takes a place on the server for a session, to be written next. */
+export function take(
+  inventory: Pick<Inventory, 'take'>,
+  entry: ServerEntry,
+  session: NewSession,
+  selection?: Selection,
+): Place {
+  const place: Place = { entry, session, selection, state: 'reserved', granted: undefined }
+  inventory.take(place)
+  return place
 }
 
 export function aBuildRecord(name = 'arena', spec: Partial<Build['spec']> = {}): Build {

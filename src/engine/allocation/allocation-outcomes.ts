@@ -4,8 +4,8 @@ import type { NewSession } from '../../rules/model/resources.js'
 import type { EngineContext } from '../context.js'
 import { LostServer, type ServerWriter } from '../persistence/server-writer.js'
 import type { Activity } from '../reporting/activity.js'
-import type { ServerEntry } from '../state/entries.js'
-import { hasEnded } from '../state/queries.js'
+import type { Place, ServerEntry } from '../state/entries.js'
+import { hasEnded, isUncertain, placeOf } from '../state/queries.js'
 import { withTimeout } from '../../util/with-timeout.js'
 import { outcomeUnknownError } from './allocation-errors.js'
 
@@ -14,7 +14,7 @@ const writeMs = 1_000
 
 export interface AllocationOutcomesDependencies {
   readonly activity: Pick<Activity, 'allocated'>
-  readonly writer: Pick<ServerWriter, 'markUncertain' | 'resolveUncertain' | 'save'>
+  readonly writer: Pick<ServerWriter, 'resolveUncertain' | 'save'>
 }
 
 export class AllocationOutcomes {
@@ -36,19 +36,17 @@ export class AllocationOutcomes {
   }
 
   /** Returns normally if the outcome is known: the session has this server, or the caller needs another. Throws if it is unknown. */
-  failed(entry: ServerEntry, session: NewSession, since: number, error: unknown): void {
+  failed(place: Place, since: number, error: unknown): void {
+    const { entry, session } = place
     this.#ctx.requeue(entry)
-    if (error instanceof LostServer) return
+    if (error instanceof LostServer || place.state === 'lost') return
     const report = () => {
       if (!this.#ctx.deposedError()) this.allocated(entry, session, since)
     }
     // Another write of the record, which contained the session as well, has ended before this failure was noticed.
-    if (entry.intent !== session) {
-      if (entry.record.sessions[0]?.id === session.id) report()
-      return
-    }
+    if (place.state === 'durable') return report()
     // Until the store has been read back, the session stays bound to this server.
-    this.#deps.writer.markUncertain(entry, report)
+    place.granted = report
     throw outcomeUnknownError(error)
   }
 
@@ -70,7 +68,7 @@ export class AllocationOutcomes {
     // This write decides. The one after it may be for another session, whose caller alone waits for it.
     if (entry.saving) return entry.saving.catch(() => undefined)
     try {
-      if (entry.uncertain) await this.#deps.writer.resolveUncertain(entry)
+      if (isUncertain(entry)) await this.#deps.writer.resolveUncertain(entry)
       else await this.#deps.writer.save(entry)
     } catch (error) {
       if (!(error instanceof LostServer)) throw error
@@ -81,11 +79,10 @@ export class AllocationOutcomes {
 
 /** True while a write decides whether the server has the session: one that allocates it, that records its end, or that removes the server. */
 export function isUndecided(entry: ServerEntry, key: string): boolean {
-  const { ends, record, recordDeleted, removal, stored, uncertain } = entry
-  if (uncertain || removal) return true
-  if ((record === stored && !ends) || recordDeleted) return false
+  const { ends, record, removal } = entry
+  const place = placeOf(entry, key)
+  if (removal || (place && place.state !== 'held')) return true
+  if (!ends || record.state !== 'Active') return false
   const session = sessionByKey(record, key)
-  if (session && record.state === 'Active' && hasEnded(entry, session)) return true
-  // A session beside others is in the record before it is durable.
-  return session !== undefined && !(stored && sessionByKey(stored, key))
+  return session !== undefined && hasEnded(entry, session)
 }

@@ -4,18 +4,16 @@
  */
 import { FleetError, throwIfAborted } from '../../contracts/errors.js'
 import type { Allocation } from '../../contracts/sessions.js'
-import type { AllocationRequest, NewSession } from '../../rules/model/resources.js'
+import type { AllocationRequest } from '../../rules/model/resources.js'
 import { sessionKey } from '../../rules/model/session-ids.js'
 import { type Selection, selectionOf, targetOf } from '../../rules/planning/selection.js'
-import { pickServer } from '../../rules/planning/allocation.js'
 import type { EngineContext } from '../context.js'
 import type { ServerWriter } from '../persistence/server-writer.js'
 import type { Activity } from '../reporting/activity.js'
 import { checkInitialPlayers } from '../seats/initial-players.js'
-import type { BuildEntry, ServerEntry } from '../state/entries.js'
+import type { BuildEntry, Place, ServerEntry } from '../state/entries.js'
 import { AllocationOutcomes, isUndecided } from './allocation-outcomes.js'
 import { allocationOf, hasSession, knownAllocation } from './answer.js'
-import { FurtherSessions } from '../sessions/further-sessions.js'
 import {
   drainingError,
   isNoServerError,
@@ -24,19 +22,11 @@ import {
   otherRequestError,
   queueFullError,
 } from './allocation-errors.js'
-import {
-  type AllocateOptions,
-  type CallInProgress,
-  mayTakeUnheard,
-  newCall,
-  resultWithin,
-  sessionOf,
-} from './call-in-progress.js'
+import { type AllocateOptions, type CallInProgress, mayTakeUnheard, newCall, resultWithin } from './call-in-progress.js'
 import type { Confirmations } from './confirmations.js'
-import { Places } from '../sessions/places.js'
+import { Places } from './places.js'
 import type { RetryGrace } from './retry-grace.js'
 import { Selector } from './selector.js'
-import { soonestIn } from './soonest.js'
 import type { Home, WaitQueue } from './wait-queue.js'
 
 export interface AllocatorDependencies {
@@ -52,7 +42,6 @@ export class Allocator {
   readonly #ctx: EngineContext
   readonly #deps: AllocatorDependencies
   readonly #selector: Selector
-  readonly #further: FurtherSessions
   readonly #places: Places
   readonly #outcomes: AllocationOutcomes
   /** Calls in progress, by session. A second call for the same session joins the first instead of taking another server. */
@@ -62,10 +51,9 @@ export class Allocator {
   constructor(ctx: EngineContext, deps: AllocatorDependencies) {
     this.#ctx = ctx
     this.#deps = deps
-    this.#further = new FurtherSessions(ctx, deps.writer)
-    this.#selector = new Selector(ctx, { callers: (build) => deps.waitQueue.demand(build), further: this.#further })
+    this.#selector = new Selector(ctx, { callers: (build) => deps.waitQueue.demand(build) })
     const { retryGrace, waitQueue } = deps
-    this.#places = new Places(ctx, { further: this.#further, retryGrace, selector: this.#selector, waitQueue })
+    this.#places = new Places(ctx, { retryGrace, selector: this.#selector, waitQueue })
     this.#outcomes = new AllocationOutcomes(ctx, deps)
   }
 
@@ -119,12 +107,12 @@ export class Allocator {
    * not apply to this one, this call starts its own allocation.
    */
   async #join(first: CallInProgress, request: AllocationRequest, options: AllocateOptions): Promise<Allocation> {
-    const { clock, inventory } = this.#ctx
+    const { clock } = this.#ctx
     const selection = this.#selectionOf(request, options)
     const isSame = targetOf(first.request) === targetOf(request)
     const since = clock.elapsed()
     const leftMs = () => Math.max(0, options.waitMs - (clock.elapsed() - since))
-    const hasServer = () => first.isFurther || inventory.serverBySession(request.sessionID) !== undefined
+    const hasServer = () => first.place !== undefined && first.place.state !== 'held' && first.place.state !== 'lost'
     try {
       const allocation = await resultWithin(clock, first, hasServer, options)
       if (allocation) return isSame ? allocation : this.#answerJoined(allocation, request)
@@ -159,8 +147,7 @@ export class Allocator {
     const { clock, inventory } = this.#ctx
     const { writer } = this.#deps
     const { signal } = options
-    const { selection } = call
-    const session = sessionOf(request)
+    const { selection, session } = call
     const since = clock.elapsed()
     try {
       for (let held = known; ; held = inventory.serverBySessionKey(key)) {
@@ -185,35 +172,31 @@ export class Allocator {
         const isLastChance =
           options.waitMs <= 0 || clock.elapsed() - since >= options.waitMs || (this.#isQueueFull() && !call.hadServer)
         const canWait = !isLastChance || !mayTakeUnheard(options)
-        let entry = this.#reserveReady(build, call, session, options, canWait)
-        if (!entry) {
+        let place = this.#takeReady(build, call, options, canWait)
+        if (!place) {
           const home = this.#homeOf(request, selection)
-          entry = await this.#waitForServer(home, call, session, since, options)
-          if (!entry) continue
+          place = await this.#waitForServer(home, call, since, options)
+          if (!place) continue
           if (signal?.aborted) {
-            this.#places.release(entry, call)
+            this.#places.release(place)
             continue
           }
         }
         call.hadServer = true
-        if (options.gate && !(await options.gate.hold(key, this.#places.held(entry, call, session)))) continue
-        if (call.isFurther) {
-          if (!(await this.#further.add(entry, session, selection))) continue
-          this.#outcomes.allocated(entry, session, since)
-          return allocationOf(entry, session.id)
-        }
+        if (options.gate && !(await options.gate.hold(key, this.#places.held(place)))) continue
+        const { entry } = place
         try {
           await writer.save(entry)
           // The server ended during the save, so remove the session from the store before another server may get it.
-          if (entry.intent) await writer.save(entry)
+          if (place.state === 'writing') await writer.save(entry)
         } catch (error) {
-          this.#outcomes.failed(entry, session, since, error)
+          this.#outcomes.failed(place, since, error)
           continue
         }
         // If another host is the leader now, only that host can know the outcome of this write.
         const deposedError = this.#ctx.deposedError()
         if (deposedError) throw deposedError
-        if (entry.record.sessions[0]?.id !== session.id) continue
+        if (place.state !== 'durable') continue
         this.#outcomes.allocated(entry, session, since)
         return allocationOf(entry, session.id)
       }
@@ -249,26 +232,23 @@ export class Allocator {
   }
 
   /** `build` is undefined for a request with `selection`. */
-  #reserveReady(
+  #takeReady(
     build: BuildEntry | undefined,
     call: CallInProgress,
-    session: NewSession,
-    { confirmMs, gate }: AllocateOptions,
+    options: AllocateOptions,
     canWait: boolean,
-  ): ServerEntry | undefined {
-    const { selection } = call
-    const entry =
-      (build && this.#places.heldWithRoom(gate, build)) ??
-      (build && confirmMs !== undefined
-        ? (this.#further.pick([build]) ?? soonestIn(this.#ctx, build, canWait))
-        : this.#pick(build, selection, canWait))
-    if (entry) this.#places.take(entry, call, session, gate)
-    return entry
+  ): Place | undefined {
+    const { confirmMs, gate } = options
+    const entry = this.#pick(build, call.selection, { canWait, gate, soonest: confirmMs !== undefined })
+    return entry && (call.place = this.#places.take(entry, call, gate))
   }
 
-  #pick(build: BuildEntry | undefined, selection: Selection | undefined, canWait: boolean): ServerEntry | undefined {
-    if (!build) return selection && this.#selector.pick(selection, canWait)
-    return (build.slots && this.#further.pick([build])) ?? pickServer(build.buckets, canWait)
+  #pick(
+    build: BuildEntry | undefined,
+    selection: Selection | undefined,
+    how: Parameters<Places['pick']>[1],
+  ): ServerEntry | undefined {
+    return build ? this.#places.pick(build, how) : selection && this.#selector.pick(selection, how.canWait)
   }
 
   #noServerError(home: Home, selection: Selection | undefined, waitedMs: number): FleetError {
@@ -278,21 +258,20 @@ export class Allocator {
   /** Gives an unheard server to the first call for this session. Returns false if there is none, or the call does not wait. */
   #serveLastResort(request: AllocationRequest, selection: Selection | undefined, options: AllocateOptions): boolean {
     const build = selection ? undefined : this.#buildOf(request)
-    const entry = this.#pick(build, selection, !mayTakeUnheard(options))
+    const entry = this.#pick(build, selection, { canWait: !mayTakeUnheard(options), soonest: false })
     return entry !== undefined && this.#deps.waitQueue.serveSession(sessionKey(request.sessionID), entry)
   }
 
-  #waitForServer(
+  async #waitForServer(
     home: Home,
     call: CallInProgress,
-    session: NewSession,
     since: number,
     options: AllocateOptions,
-  ): Promise<ServerEntry | undefined> {
+  ): Promise<Place | undefined> {
     const { waitQueue } = this.#deps
-    const { selection } = call
+    const { selection, session } = call
     const { waitMs, signal } = options
-    call.isFurther = false
+    call.place = undefined
     for (const timeOut of call.timedOutJoins?.splice(0) ?? []) timeOut()
     const waitedMs = this.#ctx.clock.elapsed() - since
     const leftMs = waitMs - waitedMs
@@ -303,11 +282,16 @@ export class Allocator {
       ticket: call.ticket,
       waitMs: leftMs,
       selective: selection && this.#selector.callerOf(selection),
-      lastResort: () => this.#pick(selection ? undefined : home.build, selection, !mayTakeUnheard(options)),
+      lastResort: () =>
+        this.#pick(selection ? undefined : home.build, selection, {
+          canWait: !mayTakeUnheard(options),
+          soonest: false,
+        }),
       timeoutError: (last: Home) => this.#noServerError(last, selection, waitedMs + leftMs),
       signal,
     }
-    return waitQueue.wait(home, waiting, (entry) => this.#places.take(entry, call, session, options.gate))
+    await waitQueue.wait(home, waiting, (entry) => (call.place = this.#places.take(entry, call, options.gate)))
+    return call.place
   }
 
   #isQueueFull(): boolean {

@@ -5,6 +5,7 @@ import { FleetError } from '../../contracts/errors.js'
 import type { Allocation } from '../../contracts/sessions.js'
 import type { AllocationRequest, NewSession } from '../../rules/model/resources.js'
 import type { Selection } from '../../rules/planning/selection.js'
+import type { Place } from '../state/entries.js'
 
 export interface AllocateOptions {
   /** How long to wait for a server. */
@@ -18,6 +19,7 @@ export interface AllocateOptions {
 
 export interface CallInProgress {
   readonly request: AllocationRequest
+  readonly session: NewSession
   readonly selection: Selection | undefined
   /** Determines the position in the wait queue. The call keeps its ticket if it has to wait again. */
   readonly ticket: number
@@ -27,8 +29,8 @@ export interface CallInProgress {
   readonly inBatch: boolean
   /** True once a server has been reserved for the call. If the call waits after that, it has lost the server. */
   hadServer: boolean
-  /** True if the call has got room on a server that has other sessions, and not a server of its own. */
-  isFurther: boolean
+  /** The place that the call has taken last. */
+  place: Place | undefined
   /** Functions that end the wait of joined calls whose timeout passed while a server was reserved for the session. */
   timedOutJoins: (() => void)[] | undefined
   /** Set in the same tick in which the call is made. */
@@ -52,7 +54,8 @@ export function newCall(
     confirms,
     inBatch,
     hadServer: false,
-    isFurther: false,
+    place: undefined,
+    session: sessionOf(request),
     timedOutJoins: undefined,
     result: pendingForever,
   }
@@ -91,7 +94,7 @@ export function mayTakeUnheard({ waitMs, confirmMs }: AllocateOptions): boolean 
   return waitMs <= 0 || confirmMs === undefined
 }
 
-export function sessionOf({ sessionID, sessionCookie, initialPlayers = noPlayers }: AllocationRequest): NewSession {
+function sessionOf({ sessionID, sessionCookie, initialPlayers = noPlayers }: AllocationRequest): NewSession {
   return { id: sessionID, cookie: sessionCookie, initialPlayers, holds: undefined }
 }
 

@@ -31,11 +31,11 @@ export function namedServerError(inventory: Pick<Inventory, 'servers'>, ref: Ref
 const anySelector = Object.freeze({})
 
 function whyNot(entry: ServerEntry): string | undefined {
-  const { build, held, intent, record } = entry
+  const { build, places, record } = entry
   if (build.draining) return 'its build is draining'
   if (record.state === 'Active') return 'it has a session'
   if (record.state !== 'StandingBy') return `it is ${record.state}`
-  if (intent || held) return 'it is being allocated'
+  if (places.length > 0) return 'it is being allocated'
   if (record.health === 'Unhealthy') return 'it is Unhealthy'
   return isAllocatable(record) ? undefined : 'its address is not known yet'
 }

@@ -20,12 +20,12 @@ import { hasCondition } from '../reporting/conditions.js'
 import { bestByMachine, firstThatFits } from '../state/best-server.js'
 import { type AllocatableBucket, DataGroups } from '../state/data-groups.js'
 import type { BuildEntry, ServerEntry } from '../state/entries.js'
-import { inUse, serversForCallers, standingByIn, startingIn } from '../state/queries.js'
+import { inUse, isBeingAllocated, serversForCallers, standingByIn, startingIn } from '../state/queries.js'
 import { causeOf, noServerError } from './allocation-errors.js'
 import { namedServer, namedServerError } from './named-server.js'
 import { noSelectedBuildError, selectedBuilds } from './selected-builds.js'
 import { selectorKeys } from './selective-index.js'
-import type { FurtherSessions } from '../sessions/further-sessions.js'
+import { fullestRunning } from './places.js'
 import type { Home, SelectiveCaller } from './wait-queue.js'
 
 const heard = ['ready', 'outdatedReady'] as const
@@ -43,7 +43,6 @@ const unallocatable = [
 export interface SelectorDependencies {
   /** Returns the number of waiting callers that count as demand for the build. */
   readonly callers: (build: BuildEntry) => number
-  readonly further: Pick<FurtherSessions, 'pick'>
 }
 
 export class Selector {
@@ -99,8 +98,7 @@ export class Selector {
       for (const selector of selection.selectors) {
         const picked =
           selector.state === 'active'
-            ? buckets === heard &&
-              this.#deps.further.pick(this.#buildsOf(selector), selector, selection.change, this.#meets)
+            ? buckets === heard && fullestRunning(this.#buildsOf(selector), selector, selection.change, this.#meets)
             : this.#pickFrom(selector, selection, buckets)
         if (picked) return picked
       }
@@ -147,14 +145,15 @@ export class Selector {
   }
 
   /** True if a server that has become ready, or has got room, fits. */
-  accepts(selection: Selection, { build, intent, record }: ServerEntry): boolean {
+  accepts(selection: Selection, entry: ServerEntry): boolean {
+    const { build, record } = entry
     if (build.draining) return false
     const { selectors, change } = selection
     const named = this.#ctx.inventory.nameable(build)
     return selectors.some(
       (selector) =>
         // What a server that is being allocated has for others is room beside its first session.
-        selectsState(selector, intent ? { state: 'Active' } : record) &&
+        selectsState(selector, isBeingAllocated(entry) ? { state: 'Active' } : record) &&
         acceptsBuild(selection, selector, named) &&
         fits(record.data, selector, change),
     )

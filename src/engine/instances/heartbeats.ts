@@ -166,7 +166,7 @@ export class Heartbeats {
       if (entry.terminateSentAt === undefined) this.#terminateSent(entry)
       return this.#terminate
     }
-    if (entry.takesSeveral) return this.#severalAnswer(entry, gameState)
+    if (entry.isShared) return this.#severalAnswer(entry, gameState)
     // A game that has ended its session has none, so its answer may be held until there is another.
     const { sessions } = entry.record
     const session = entry.ends ? sessions.find((one) => !hasEnded(entry, one)) : sessions[0]
@@ -180,7 +180,7 @@ export class Heartbeats {
 
   #severalAnswer(entry: ServerEntry, gameState: GameState): HeartbeatAnswer {
     if (isOutdatedList(entry, entry.answers?.several)) entry.answers = undefined
-    const { ends, record, stored } = entry
+    const { ends, record } = entry
     if (!entry.answers) {
       const told = toldSessions(entry)
       const sessions = numberedConfigs(told)
@@ -189,7 +189,7 @@ export class Heartbeats {
         ...answers,
         active: Object.freeze({ ...active, sessions }),
         continue: Object.freeze({ ...answers.continue, sessions }),
-        several: { record, stored, ends },
+        several: { record, ends },
       }
     }
     const { answers } = entry

@@ -5,6 +5,7 @@
 import { type HeartbeatAnswer, type HeartbeatHold, holdTimeMs } from '../../rules/game/heartbeat.js'
 import type { EngineContext } from '../context.js'
 import type { ServerEntry } from '../state/entries.js'
+import { isBeingAllocated } from '../state/queries.js'
 
 interface HeldAnswer {
   readonly hold: HeartbeatHold
@@ -27,7 +28,7 @@ export class HeldHeartbeats {
     const { clock, inventory, limits } = this.#ctx
     const entry = inventory.serverByHostId(hostId)
     if (!entry || this.#ctx.stopped()) return undefined
-    const holdMs = holdTimeMs(hold.waitMs, limits.heartbeatIntervalMs, entry.intent !== undefined)
+    const holdMs = holdTimeMs(hold.waitMs, limits.heartbeatIntervalMs, isBeingAllocated(entry))
     if (!(holdMs > 0)) return undefined
     this.supersede(entry)
     const timeOut = () => this.#send(entry, held)

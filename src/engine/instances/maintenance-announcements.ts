@@ -9,6 +9,7 @@ import type { Maintenance, MaintenanceSource } from '../../rules/model/resources
 import type { EngineContext } from '../context.js'
 import { LostServer, type ServerWriter } from '../persistence/server-writer.js'
 import type { ServerEntry } from '../state/entries.js'
+import { isUncertain } from '../state/queries.js'
 
 export class MaintenanceAnnouncements {
   readonly #ctx: EngineContext
@@ -134,7 +135,7 @@ export class MaintenanceAnnouncements {
 
   async #save(entry: ServerEntry): Promise<void> {
     try {
-      if (entry.uncertain) await this.#writer.resolveUncertain(entry)
+      if (isUncertain(entry)) await this.#writer.resolveUncertain(entry)
       await this.#writer.save(entry)
     } catch (error) {
       if (!(error instanceof LostServer)) throw error

@@ -10,6 +10,7 @@ import { keyOf } from '../../rules/model/resources.js'
 import { type EngineContext, serverEvent } from '../context.js'
 import { LostServer, type ServerWriter } from '../persistence/server-writer.js'
 import type { ServerEntry } from '../state/entries.js'
+import { isUncertain } from '../state/queries.js'
 
 export interface ReservationsDependencies {
   readonly writer: Pick<ServerWriter, 'resolveUncertain' | 'save'>
@@ -38,7 +39,7 @@ export class Reservations {
    */
   async reserve(entry: ServerEntry, forMs: number): Promise<void> {
     this.#check(entry)
-    if (entry.intent || entry.held) throw inUseError(entry, 'is being allocated')
+    if (entry.places.length > 0) throw inUseError(entry, 'is being allocated')
     if (entry.build.draining || this.#deps.isDraining()) {
       const what = entry.build.draining ? `build ${entry.build.record.name}` : 'the fleet'
       throw new FleetError('draining', `${what} is draining, so its idle servers are being terminated`)
@@ -112,7 +113,7 @@ export class Reservations {
 
   async #save(entry: ServerEntry): Promise<void> {
     try {
-      if (entry.uncertain) await this.#deps.writer.resolveUncertain(entry)
+      if (isUncertain(entry)) await this.#deps.writer.resolveUncertain(entry)
       await this.#deps.writer.save(entry)
     } catch (error) {
       // Another host has allocated or terminated the server, which the entry shows by now.

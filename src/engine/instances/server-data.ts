@@ -9,6 +9,7 @@ import { readDataUpdate } from '../../rules/validation/server-data.js'
 import type { EngineContext } from '../context.js'
 import { LostServer, type ServerWriter } from '../persistence/server-writer.js'
 import type { ServerEntry } from '../state/entries.js'
+import { isUncertain } from '../state/queries.js'
 
 export class ServerDataUpdates {
   readonly #ctx: EngineContext
@@ -28,7 +29,7 @@ export class ServerDataUpdates {
     const update = readDataUpdate(change)
     if (!update.ok) throw invalidInput(update.problem, 'the change')
     // The server is being allocated because its data fit, and they must still fit when that is stored.
-    while (entry.selection && entry.record.state !== 'Terminating') await this.#save(entry)
+    while (isSelected(entry)) await this.#save(entry)
     if (entry.record.state === 'Terminating') {
       throw new FleetError('not-found', `server ${keyOf(entry.ref)} is terminating`)
     }
@@ -46,7 +47,7 @@ export class ServerDataUpdates {
   async #save(entry: ServerEntry): Promise<void> {
     try {
       // The outcome of its allocation decides which record this change belongs to.
-      if (entry.uncertain) await this.#writer.resolveUncertain(entry)
+      if (isUncertain(entry)) await this.#writer.resolveUncertain(entry)
       await this.#writer.save(entry)
     } catch (error) {
       if (!(error instanceof LostServer)) throw error
@@ -57,6 +58,11 @@ export class ServerDataUpdates {
       await this.#save(entry)
     }
   }
+}
+
+/** True if the server, which has no session yet, is being allocated by a request that depends on its data. */
+function isSelected({ places, record }: ServerEntry): boolean {
+  return record.state === 'StandingBy' && places.some(({ selection, state }) => selection && state !== 'held')
 }
 
 function refused(code: 'invalid' | 'out-of-range', { field, message }: Problem): FleetError {

@@ -6,11 +6,12 @@ import { isIdle, transition } from '../../rules/lifecycle/lifecycle.js'
 import { withInitialHolds } from '../../rules/lifecycle/seats.js'
 import { mergedData } from '../../rules/lifecycle/server-data.js'
 import { unlapsed } from '../../rules/lifecycle/reservation.js'
-import { hasLaterEnd, withoutUnstored } from '../../rules/lifecycle/sessions.js'
-import type { NewSession, Server } from '../../rules/model/resources.js'
+import { hasLaterEnd, sessionByKey } from '../../rules/lifecycle/sessions.js'
+import type { Server } from '../../rules/model/resources.js'
+import { sessionKey } from '../../rules/model/session-ids.js'
 import { withChange } from '../../rules/planning/selection.js'
 import { repairedData } from '../../rules/validation/server-data.js'
-import type { ServerEntry } from '../state/entries.js'
+import type { Place, ServerEntry } from '../state/entries.js'
 import type { Inventory } from '../state/inventory.js'
 import { isInStore, isUncertain, isUnsaved } from '../state/queries.js'
 import { isSameRecord } from './same-record.js'
@@ -29,8 +30,6 @@ export class ServerWriter {
   readonly #store: Pick<Store, 'servers'>
   readonly #inventory: Inventory
   readonly #clock: Pick<Clock, 'now'>
-  /** Callbacks for uncertain intents, called if the intent turns out to be in the store. */
-  readonly #onGranted = new WeakMap<ServerEntry, () => void>()
 
   constructor(store: Pick<Store, 'servers'>, inventory: Inventory, clock: Pick<Clock, 'now'>) {
     this.#store = store
@@ -39,26 +38,18 @@ export class ServerWriter {
   }
 
   /**
-   * Resolves when the entry's current record and intent are durable. The intent has then become the server's session. If the
-   * server ended during the write, the intent remains, and another save removes it from the store. Rejects with LostServer,
-   * or with the store's error if the outcome is unknown.
+   * Resolves when the entry's current record is durable, with the sessions of its places, as far as the server still takes them: see the
+   * places' states. If the server ended during the write, a place stays listed, and another save removes its session from the store. Rejects
+   * with LostServer, or with the store's error if the outcome is unknown.
    */
   save(entry: ServerEntry): Promise<void> {
     return this.#inTurn(entry, isUnsaved, this.#write)
   }
 
   /**
-   * Marks the outcome of writing the intent as unknown. `granted` is called once if the intent turns out to be in the store.
-   */
-  markUncertain(entry: ServerEntry, granted: () => void): void {
-    entry.uncertain = true
-    this.#onGranted.set(entry, granted)
-  }
-
-  /**
-   * Determines the outcome of an uncertain intent. If the session is in the store, the server becomes Active. Otherwise the
-   * server is released, after another write has ensured that the lost one can no longer take effect. Rejects with
-   * LostServer, or with the store's error, in which case the intent stays uncertain.
+   * Determines the outcome of a write that is unknown. Sessions that are in the store become those of the record. The other places that it
+   * contained are given up, after another write has ensured that the lost one can no longer take effect. Rejects with LostServer, or with the
+   * store's error, in which case the outcome stays unknown.
    */
   resolveUncertain(entry: ServerEntry): Promise<void> {
     return this.#inTurn(entry, isUncertain, this.#settle)
@@ -107,17 +98,16 @@ export class ServerWriter {
     const current = await this.#store.servers.get(entry.record)
     if (current?.record.uid !== entry.record.uid) throw this.#endLost(entry, recordDeleted)
     entry.revision = current.revision
-    const isStored = entry.intent !== undefined && current.record.sessions[0]?.id === entry.intent.id
-    if (isStored && entry.record.state === 'StandingBy') {
-      this.#accept(entry, undefined, current.record, entry.intent)
-      return
-    }
+    const stored = entry.places.filter((place) => place.state === 'writing' && isIn(current.record, place))
+    if (stored.length > 0) this.#accept(entry, undefined, current.record, stored)
+    const left = entry.places.filter(({ state }) => state === 'writing')
+    if (left.length === 0) return
     this.#yieldTo(entry, current)
     // This write changes the revision, so that the lost write fails if it still reaches the store.
     const written = entry.record
     entry.revision = await this.#store.servers.update(written, current.revision)
     entry.stored = written
-    this.#inventory.release(entry)
+    for (const place of left) this.#inventory.release(place)
   }
 
   readonly #compare = async (entry: ServerEntry): Promise<void> => {
@@ -139,23 +129,27 @@ export class ServerWriter {
     /** The error of a write that may still take effect. */
     let unknown: Error | undefined
     for (let attempt = 1; ; attempt++) {
-      const { record: base, intent } = entry
-      const ends = intent ? undefined : entry.ends
-      const written = intent ? this.#allocated(entry, base, intent) : withoutEnded(base, ends, this.#clock.now())
-      if (!written) {
+      const { ends, record: base } = entry
+      const { carried, unfit, written } = this.#composed(entry)
+      if (unfit.length > 0 && written === entry.stored) {
         if (unknown) throw unknown
-        this.#inventory.release(entry)
-        throw lost(entry, 'it does not fit the request any more')
+        // Otherwise a write has to ensure that the lost one, which contained them, can no longer take effect.
+        if (unfit.every(({ state }) => state === 'reserved')) {
+          for (const place of unfit) this.#inventory.release(place)
+          return
+        }
       }
+      for (const place of carried) place.state = 'writing'
       try {
         entry.revision =
           entry.revision === undefined ? await servers.create(written) : await servers.update(written, entry.revision)
-        this.#accept(entry, base, written, intent, ends)
+        this.#accept(entry, base, written, carried, ends)
+        for (const place of unfit) if (entry.places.includes(place)) this.#inventory.release(place)
         return
       } catch (error) {
         if (FleetError.is(error, 'not-found')) throw this.#endLost(entry, recordDeleted, error)
         const { revision } = entry
-        if (await this.#readBack(entry, base, written, intent, ends, error)) return
+        if (await this.#readBack(entry, base, written, carried, ends, error)) return
         if (entry.revision === undefined && unknown === undefined && FleetError.is(error, 'invalid')) {
           // Nothing would be left to terminate. What is not terminating is tried again: its build may be changed.
           throw entry.record.state === 'Terminating' ? this.#endLost(entry, recordRefused, error) : error
@@ -167,14 +161,36 @@ export class ServerWriter {
     }
   }
 
-  /** Returns undefined if the server does not fit the request any more. */
-  #allocated({ build, selection }: ServerEntry, record: Server, session: NewSession): Server | undefined {
-    const named = this.#inventory.nameable(build)
-    const changed = selection && record.state === 'StandingBy' ? withChange(record, selection, named) : record
+  /** The record with what is to be written, and which places' sessions it contains. The server does not take the others. */
+  #composed(entry: ServerEntry): Composed {
+    const { ends, places, record } = entry
+    let written = withoutEnded(record, ends, this.#clock.now())
+    if (places.length === 0) return { written, carried: places, unfit: places }
+    const carried: Place[] = []
+    const unfit: Place[] = []
+    for (const place of places) {
+      if (place.state === 'held') continue
+      const next = this.#withPlace(written, place)
+      if (next) {
+        written = next
+        carried.push(place)
+      } else unfit.push(place)
+    }
+    return { written, carried, unfit }
+  }
+
+  /** Returns undefined if the server does not take the session, or does not fit its request any more. */
+  #withPlace(record: Server, { entry, selection, session, state }: Place): Server | undefined {
+    const { build, isLeaving } = entry
+    if (record.state !== 'StandingBy' && record.state !== 'Active') return undefined
+    if (record.state === 'Active' && isLeaving && state === 'reserved') return undefined
+    const changed = selection ? withChange(record, selection, this.#inventory.nameable(build)) : record
+    if (!changed) return undefined
     const now = this.#clock.now()
     const hasSeats = build.record.spec.seatsPerSession !== undefined && session.initialPlayers.length > 0
     const seated = hasSeats ? withInitialHolds(session, now) : session
-    return changed && transition(changed, { type: 'allocated', session: seated }, now)
+    const next = transition(changed, { type: 'allocated', session: seated }, now)
+    return next === changed ? undefined : next
   }
 
   /** Returns true if the write took effect after all, or false if it must be retried. */
@@ -182,7 +198,7 @@ export class ServerWriter {
     entry: ServerEntry,
     base: Server,
     written: Server,
-    intent: NewSession | undefined,
+    carried: readonly Place[],
     ends: ServerEntry['ends'],
     error: unknown,
   ): Promise<boolean> {
@@ -197,7 +213,7 @@ export class ServerWriter {
     if (current.revision === entry.revision) return false
     entry.revision = current.revision
     if (isSameRecord(current.record, written)) {
-      this.#accept(entry, base, current.record, intent, ends)
+      this.#accept(entry, base, current.record, carried, ends)
       return true
     }
     this.#yieldTo(entry, current)
@@ -205,38 +221,55 @@ export class ServerWriter {
     return false
   }
 
-  /** Updates the entry after `written` has been stored. */
+  /** Updates the entry after `written` has been stored. `base`: the record that it was made from. */
   #accept(
     entry: ServerEntry,
     base: Server | undefined,
     written: Server,
-    session: NewSession | undefined,
+    carried: readonly Place[],
     ends?: ServerEntry['ends'],
   ): void {
+    const before = base ?? entry.stored
     entry.stored = written
-    if (base && ends) {
+    if (ends) {
       // Reports that arrived meanwhile are not included in this write, and go on waiting.
       const left = entry.ends?.filter((ended) => !ends.includes(ended)) ?? []
       entry.ends = left.length > 0 ? left : undefined
-      const next = entry.record === base ? written : withoutEnded(entry.record, ends, this.#clock.now())
-      this.#inventory.update(entry, next)
     }
-    // An intent set during this write is not included in it.
-    if (!session || session !== entry.intent) return
-    // The server may have changed during the write. It gets the session only if it is still standing by.
+    const next = entry.record === base ? written : this.#replayed(entry.record, before, written, carried, ends)
+    if (carried.length === 0) {
+      if (next !== entry.record) this.#inventory.update(entry, next)
+      return
+    }
+    this.#inventory.grant(entry, next)
+    for (const place of carried) {
+      if (place.state === 'durable') place.granted?.()
+      // The server has ended. If the store contains the session, no other server may get it until it is removed.
+      else if (!isIn(written, place)) this.#inventory.release(place)
+    }
+  }
+
+  /** The record, which has changed since `before` was, with what the write has made durable. */
+  #replayed(
+    record: Server,
+    before: Server | undefined,
+    written: Server,
+    carried: readonly Place[],
+    ends: ServerEntry['ends'],
+  ): Server {
     const now = this.#clock.now()
-    const data = { type: 'data' as const, data: written.data }
-    // Until then, its data are changed by this write only.
-    const current = entry.selection && entry.record !== base ? transition(entry.record, data, now) : entry.record
-    const allocated = { type: 'allocated' as const, session: written.sessions[0] ?? session }
-    const next = entry.record === base ? written : transition(current, allocated, now)
-    const granted = entry.uncertain ? this.#onGranted.get(entry) : undefined
-    if (next.sessions[0]?.id === session.id) {
-      this.#inventory.grant(entry, next)
-      granted?.()
+    let next = withoutEnded(record, ends, now)
+    for (const { entry, selection, session } of carried) {
+      const stored = sessionByKey(written, sessionKey(session.id))
+      if (!stored) continue
+      if (selection?.change) {
+        const changed = withChange(next, selection, this.#inventory.nameable(entry.build))
+        const data = changed?.data ?? mergedData(before?.data, next.data, written.data)
+        next = transition(next, { type: 'data', data }, now)
+      }
+      next = transition(next, { type: 'allocated', session: stored }, now)
     }
-    // Otherwise the server has ended. If the store contains the session, no other server may get it until it is removed.
-    else if (written.sessions.length === 0) this.#inventory.release(entry)
+    return next
   }
 
   /** Terminates a server whose record has been deleted, so that it is neither written nor allocated again. */
@@ -246,8 +279,8 @@ export class ServerWriter {
     entry.ends = undefined
     const event = { type: 'end' as const, reason: 'Deleted' as const, message: error.message }
     const ended = transition(entry.record, event, this.#clock.now())
-    this.#inventory.update(entry, withoutUnstored(ended, entry.stored))
-    this.#inventory.release(entry)
+    this.#inventory.update(entry, ended)
+    this.#inventory.releaseAll(entry)
     return error
   }
 
@@ -278,6 +311,7 @@ export class ServerWriter {
     entry.stored = record
     entry.ends = undefined
     this.#inventory.grant(entry, next)
+    this.#inventory.releaseAll(entry)
     throw lost(entry, isEnded || isSessionEnded ? 'another host has ended it' : 'another host has allocated it')
   }
 
@@ -292,6 +326,16 @@ export class ServerWriter {
     const holder = this.#inventory.serverBySession(session.id)
     return holder === undefined || holder === entry
   }
+}
+
+interface Composed {
+  readonly written: Server
+  readonly carried: readonly Place[]
+  readonly unfit: readonly Place[]
+}
+
+function isIn(record: Server, { session }: Place): boolean {
+  return sessionByKey(record, sessionKey(session.id))?.id === session.id
 }
 
 const recordDeleted = 'its record was deleted from the store'

@@ -7,6 +7,7 @@ import type { DrainOptions, DrainResult } from '../../contracts/options.js'
 import { isIdle, transition } from '../../rules/lifecycle/lifecycle.js'
 import type { EngineContext } from '../context.js'
 import type { ServerEntry } from '../state/entries.js'
+import { isBeingAllocated } from '../state/queries.js'
 
 export interface DrainScope {
   /** What is being drained, for messages: `the fleet`, `build arena`, `server arena-x7k2p`. */
@@ -65,7 +66,7 @@ export class Drainer {
   #terminateAll(scope: DrainScope, active: NonNullable<DrainOptions['active']>): void {
     for (const entry of [...scope.entries()]) {
       if (active !== 'terminate') {
-        if (entry.intent || !isIdle(entry.record)) {
+        if (isBeingAllocated(entry) || !isIdle(entry.record)) {
           this.#skipped.set(entry, scope)
           continue
         }

@@ -8,7 +8,7 @@ import type { EngineContext } from '../context.js'
 import { LostServer, type ServerWriter } from '../persistence/server-writer.js'
 import type { StartFailures } from '../reporting/start-failures.js'
 import type { ServerEntry } from '../state/entries.js'
-import { isSaved } from '../state/queries.js'
+import { isBeingAllocated, isSaved, isUncertain } from '../state/queries.js'
 import type { ServerStarter } from './server-start.js'
 import type { ServerTerminator } from './server-termination.js'
 
@@ -38,8 +38,7 @@ export class ServerActions {
     await this.save(entry)
     this.#deps.saved(entry)
     // If the record changed while it was being written, the new version must be durable before it is acted on.
-    const isBeingAllocated = entry.intent !== undefined && entry.record.state !== 'Terminating'
-    if (!entry.recordDeleted && !isBeingAllocated && !isSaved(entry)) return 0
+    if (!entry.recordDeleted && isUnsaved(entry)) return 0
     if (entry.record.state === 'Pending' && !entry.instance) {
       const waitMs = await this.#deps.starter.start(entry)
       if (waitMs !== undefined) return waitMs
@@ -58,9 +57,9 @@ export class ServerActions {
     if (entry.recordDeleted) return
     const { writer } = this.#deps
     try {
-      if (entry.uncertain) await writer.resolveUncertain(entry)
+      if (isUncertain(entry)) await writer.resolveUncertain(entry)
       // An allocation in progress writes the record itself, unless the server has been terminated since.
-      else if (!entry.intent || entry.record.state === 'Terminating') await writer.save(entry)
+      else if (!isBeingAllocated(entry) || entry.record.state === 'Terminating') await writer.save(entry)
     } catch (error) {
       const cause = causeOf(error)
       // A server that never had a record cannot be started, which nothing else says.
@@ -105,26 +104,26 @@ function causeOf(error: unknown): unknown {
  * by again and still protected.
  */
 export function needsProtectionChange({ backend }: Pick<EngineContext, 'backend'>, entry: ServerEntry): boolean {
-  const { build, intent, isProtected, record } = entry
+  const { build, isProtected, record } = entry
   if (record.state === 'Active') return !isProtected && backend.protect !== undefined
-  if (record.state !== 'StandingBy' || !isProtected || intent) return false
+  if (record.state !== 'StandingBy' || !isProtected || isBeingAllocated(entry)) return false
   return backend.unprotect !== undefined && build.record.spec.eviction !== 'never'
 }
 
 /** True if the current record is not durable and is not being written. */
 export function needsSaving(entry: ServerEntry): boolean {
   if (entry.saving || entry.recordDeleted) return false
-  return entry.uncertain || isUnsaved(entry)
+  return isUncertain(entry) || isUnsaved(entry)
 }
 
 /** True if there is something left to do that no event will trigger. */
 function needsAction(ctx: EngineContext, entry: ServerEntry): boolean {
-  if (entry.uncertain || entry.record.state === 'Terminating') return true
+  if (isUncertain(entry) || entry.record.state === 'Terminating') return true
   if (entry.record.state === 'Pending' && !entry.instance) return true
   return needsProtectionChange(ctx, entry) || isUnsaved(entry)
 }
 
 /** False for a server that is being allocated: the allocation saves it. */
 function isUnsaved(entry: ServerEntry): boolean {
-  return (entry.intent === undefined || entry.record.state === 'Terminating') && !isSaved(entry)
+  return (!isBeingAllocated(entry) || entry.record.state === 'Terminating') && !isSaved(entry)
 }

@@ -26,8 +26,8 @@ export class ReportedSessions {
 
   /** Call with each heartbeat before its state counts, because the server may be given to several callers once it is ready. */
   arrived(entry: ServerEntry, several: SeveralSessions | undefined): void {
-    if (entry.takesSeveral === (several !== undefined)) return
-    entry.takesSeveral = several !== undefined
+    if (entry.isShared === (several !== undefined)) return
+    entry.isShared = several !== undefined
     this.#ctx.inventory.slotsChanged(entry)
   }
 
@@ -81,12 +81,9 @@ export function hasUnknownSession(record: Server, { running }: SeveralSessions):
   return isIdle(record) && running.some(({ number }) => number > lastNumber(record))
 }
 
-/** The sessions of which the game is told: those that are in the store, and of which it has not said that they have ended. */
+/** The sessions of which the game is told: those of which it has not said that they have ended. */
 export function toldSessions(entry: ServerEntry): readonly Session[] {
-  const { record, stored } = entry
-  const isStored = (session: Session) =>
-    stored?.sessions.some((other) => other.id === session.id && other.number === session.number) === true
-  return record.sessions.filter((session) => isStored(session) && !hasEnded(entry, session))
+  return entry.record.sessions.filter((session) => !hasEnded(entry, session))
 }
 
 export function numberedConfigs(sessions: readonly Session[]): readonly NumberedSessionConfig[] {
@@ -101,7 +98,7 @@ export function numberedConfigs(sessions: readonly Session[]): readonly Numbered
 
 /** True if the list of sessions has to be made again. */
 export function isOutdatedList(entry: ServerEntry, sources: SeveralSources | undefined): boolean {
-  if (!entry.takesSeveral) return sources !== undefined
-  const { ends, record, stored } = entry
-  return sources?.record !== record || sources.stored !== stored || sources.ends !== ends
+  if (!entry.isShared) return sources !== undefined
+  const { ends, record } = entry
+  return sources?.record !== record || sources.ends !== ends
 }

@@ -6,7 +6,7 @@ import { initialData } from '../../rules/lifecycle/server-data.js'
 import { sessionHostId } from '../../rules/model/names.js'
 import type { Build, Ref, Server } from '../../rules/model/resources.js'
 import { templateHash } from '../../rules/planning/template-hash.js'
-import type { Bucket, BuildEntry, ServerEntry } from './entries.js'
+import type { Bucket, BuildEntry, Place, ServerEntry } from './entries.js'
 import { LinkedSet, unlinked } from './linked-set.js'
 import { isDraining } from './queries.js'
 
@@ -62,15 +62,11 @@ export function newServer(build: BuildEntry, record: Server, revision: string | 
     timeLink: unlinked(),
     groupLink: unlinked(),
     machineLink: unlinked(),
-    intent: undefined,
-    held: false,
+    places: noPlaces,
     ends: undefined,
-    takesSeveral: false,
-    promised: 0,
+    isShared: false,
     isLeaving: false,
     confirmed: none,
-    selection: undefined,
-    uncertain: false,
     saving: undefined,
     removal: undefined,
     busy: false,
@@ -109,6 +105,8 @@ export function clearSession(entry: ServerEntry): void {
 }
 
 const none: readonly number[] = Object.freeze([])
+/** Shared by all servers on which nobody has taken a place. */
+export const noPlaces: readonly Place[] = Object.freeze([])
 
 function newBuckets(): Record<Bucket, LinkedSet<ServerEntry>> {
   const set = () => new LinkedSet<ServerEntry>(({ bucketLink }) => bucketLink)

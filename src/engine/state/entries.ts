@@ -18,7 +18,7 @@ import type { SlotIndex } from './slot-index.js'
  * A server's state, with three further distinctions: whether a Pending or Initializing server is `late`, whether a StandingBy
  * server can be allocated (`ready`, `unheard` if it could be but is in `awaitingHeartbeat`, or `unready`), and whether an idle
  * server runs the build's current template (`outdated…` if it does not). Idle servers that a caller has reserved are in `setAside`,
- * whatever their state and template; `reserved` ones are being allocated.
+ * whatever their state and template; callers have taken places on `reserved` ones.
  */
 export type Bucket =
   | 'pending'
@@ -44,6 +44,23 @@ export interface StartInProgress {
   readonly since: number
   /** How often the time allowed for it has been doubled. */
   readonly doublings: number
+}
+
+/** A place on a server that a caller has taken for a session. Changed through the inventory. */
+export interface Place {
+  readonly entry: ServerEntry
+  readonly session: NewSession
+  /** What the request demands of the server's data, and how it changes them. The write decides. */
+  readonly selection: Selection | undefined
+  /**
+   * `held`: an atomic batch keeps the place until each of its sessions has one. `reserved`: the next write of the server's record contains the
+   * session. `writing`: a write contains it; if none is in progress, the outcome of the last one is unknown, and the session stays here until the
+   * store has been read back. `durable`: the record has the session, and the place is not listed any more. `lost`: likewise, because the session
+   * needs another server.
+   */
+  state: 'held' | 'reserved' | 'writing' | 'durable' | 'lost'
+  /** Called when the session becomes durable after its caller was told that the outcome is unknown. */
+  granted: (() => void) | undefined
 }
 
 /** After a restart, the `…Since` fields in elapsed ms are estimates derived from the record's wall-clock times. */
@@ -73,24 +90,16 @@ export interface ServerEntry {
   readonly groupLink: Link<ServerEntry>
   /** The same, of those of them on its machine. */
   readonly machineLink: Link<ServerEntry>
-  /** The session that the server is being allocated to. Not durable yet, so the caller has not been answered. */
-  intent: NewSession | undefined
-  /** True while an atomic batch keeps the server for one of its sessions, until each has one. Nothing is written for that. */
-  held: boolean
+  /** The places that callers have taken for sessions that the record does not have yet, in the order in which they came. */
+  places: readonly Place[]
   /** The game's reports that it has ended sessions, until that is durable. Until then the record has these sessions. */
   ends: readonly EndedSession[] | undefined
-  /** True once the game has said that it takes several sessions at the same time. */
-  takesSeveral: boolean
-  /** How many sessions will be added to the server, because callers have been promised room on it. */
-  promised: number
+  /** True once the game has said that it runs several sessions at the same time. */
+  isShared: boolean
   /** True while the server is being drained, so that it takes no further sessions. */
   isLeaving: boolean
   /** Numbers of the sessions that the game has said to have, to this host: an answer that tells it of one may be lost. */
   confirmed: readonly number[]
-  /** What the request for `intent` demands of the server's data, and how it changes them. Its write decides. */
-  selection: Selection | undefined
-  /** True if the outcome of writing `intent` is unknown. The server then stays reserved until the store has been read back. */
-  uncertain: boolean
   /** The write in progress, if any. */
   saving: Promise<void> | undefined
   /** The last attempt to remove the server, whose sessions have been reported as ended. */
@@ -161,7 +170,6 @@ export interface CachedAnswers {
 
 export interface SeveralSources {
   readonly record: Server
-  readonly stored: Server | undefined
   readonly ends: readonly EndedSession[] | undefined
 }
 

@@ -3,15 +3,15 @@
  * Synchronous and without I/O, so decisions made here cannot interleave.
  */
 import { gamePortsOf } from '../../rules/game/game-ports.js'
-import { sessionsPerServer } from '../../rules/lifecycle/sessions.js'
+import { sessionByKey, sessionsPerServer } from '../../rules/lifecycle/sessions.js'
 import { initialData } from '../../rules/lifecycle/server-data.js'
 import { type Build, draftOf, keyOf, type Ref, type NewSession, type Server } from '../../rules/model/resources.js'
 import { sessionKey } from '../../rules/model/session-ids.js'
-import type { NameableBuild, Selection } from '../../rules/planning/selection.js'
+import type { NameableBuild } from '../../rules/planning/selection.js'
 import { templateHash } from '../../rules/planning/template-hash.js'
 import { repairedData } from '../../rules/validation/server-data.js'
-import { clearSession, newBuild, newServer } from './create-entries.js'
-import type { Bucket, BuildEntry, ServerEntry } from './entries.js'
+import { clearSession, newBuild, newServer, noPlaces } from './create-entries.js'
+import type { Bucket, BuildEntry, Place, ServerEntry } from './entries.js'
 import { MachineLoads } from './machine-loads.js'
 import { NamedBuilds } from './named-builds.js'
 import { expectedOn, heldFor, PlayerIndex } from './player-index.js'
@@ -25,7 +25,7 @@ export interface InventoryListener {
   ready(entry: ServerEntry): void
   /** A server takes more sessions than before, beside those that it has. Called in the same tick. */
   hasRoom(entry: ServerEntry): void
-  /** A server's reservation was cancelled. Called before another caller can reserve the server. */
+  /** The last place on a server was given up. Called before another caller can take one. */
   released(entry: ServerEntry): void
   /** A server's record has changed. `from` is the bucket that the server was in before. */
   changed(entry: ServerEntry, before: Server, from: Bucket): void
@@ -189,48 +189,52 @@ export class Inventory {
     entry.build.rooms?.place(entry)
   }
 
-  /** Reserves a server that can be allocated for a session, so that no other caller gets it. */
-  reserve(entry: ServerEntry, session: NewSession, selection?: Selection): void {
-    if (entry.intent) throw new Error(`server ${entry.record.name} is reserved for another session already`)
-    entry.held = false
-    entry.intent = session
-    entry.selection = selection
-    this.#sessions.add(session, entry)
+  /** Takes a free place on a server, so that no other caller gets it. */
+  take(place: Place): void {
+    const { entry, session, state } = place
+    const isTaken = entry.places.length > 0 || entry.record.sessions.length > 0
+    if (isTaken && !entry.build.slots?.hasFreePlace(entry))
+      throw new Error(`server ${entry.record.name} has no free place`)
+    entry.places = entry.places.length === 0 ? [place] : [...entry.places, place]
+    if (state !== 'held') this.#sessions.add(session, entry)
     this.#place(entry)
     this.slotsChanged(entry)
   }
 
-  /** Keeps a server that can be allocated for an atomic batch, so that no other caller gets it. `reserve` or `release` follows. */
-  hold(entry: ServerEntry): void {
-    entry.held = true
-    this.#place(entry)
+  /** The session of a place that is held is to be written. */
+  reserve(place: Place): void {
+    place.state = 'reserved'
+    this.#sessions.add(place.session, place.entry)
+    this.slotsChanged(place.entry)
   }
 
-  /** Turns a reservation into an allocation: sets the server's record to `record`, which contains the session. */
+  /** Gives up a place, whose session needs another server. */
+  release(place: Place): void {
+    const { entry, session } = place
+    this.#unlist(place, 'lost')
+    if (!this.#hasSession(entry, session)) this.#sessions.remove(session, entry)
+    if (entry.places.length === 0) this.#listener.released(entry)
+    this.#place(entry)
+    this.slotsChanged(entry)
+  }
+
+  /** Gives up all places of a server. */
+  releaseAll(entry: ServerEntry): void {
+    for (const place of entry.places) this.release(place)
+  }
+
+  /** Sets the server's record to one that has sessions of places, which are durable then. */
   grant(entry: ServerEntry, record: Server): void {
-    const { intent } = entry
-    entry.intent = undefined
-    entry.selection = undefined
-    entry.uncertain = false
-    const [first] = record.sessions
-    // `reserve` has already indexed this session.
-    if (intent && intent.id === first?.id) return this.#setRecord(entry, record)
-    // Another host may have allocated the server to another session.
-    if (intent?.id !== first?.id) this.#sessions.remove(intent, entry)
+    const had = entry.record.sessions.length
+    let granted = 0
+    for (const place of entry.places) {
+      if (sessionByKey(record, sessionKey(place.session.id))?.id !== place.session.id) continue
+      this.#unlist(place, 'durable')
+      granted++
+    }
+    // `take` has already indexed these sessions.
+    if (had === 0 && granted === record.sessions.length) return this.#setRecord(entry, record)
     this.update(entry, record)
-  }
-
-  /** Cancels a reservation, or gives up a server that is held. */
-  release(entry: ServerEntry): void {
-    const session = entry.intent
-    entry.held = false
-    entry.intent = undefined
-    entry.selection = undefined
-    entry.uncertain = false
-    if (session && entry.record.sessions[0]?.id !== session.id) this.#sessions.remove(session, entry)
-    this.#listener.released(entry)
-    this.#place(entry)
-    this.slotsChanged(entry)
   }
 
   /** True if this host has removed the server, lately. */
@@ -243,7 +247,7 @@ export class Inventory {
     this.#servers.delete(keyOf(entry.record))
     this.#serversByHostId.delete(entry.hostId)
     this.#sessions.removeAll(entry.record, entry)
-    this.#sessions.remove(entry.intent, entry)
+    for (const { session } of entry.places) this.#sessions.remove(session, entry)
     this.players.remove(entry)
     const { build } = entry
     build.players -= entry.players.length
@@ -259,6 +263,17 @@ export class Inventory {
     build.awaitingHeartbeat.delete(entry)
     entry.nextHeartbeatLink.set?.delete(entry)
     if (build.deleted && isEmpty(build)) this.#everyBuild.delete(build)
+  }
+
+  #unlist(place: Place, state: 'durable' | 'lost'): void {
+    const { entry } = place
+    place.state = state
+    entry.places = entry.places.length === 1 ? noPlaces : entry.places.filter((other) => other !== place)
+  }
+
+  #hasSession({ places, record }: ServerEntry, { id }: NewSession): boolean {
+    const key = sessionKey(id)
+    return sessionByKey(record, key) !== undefined || places.some(({ session }) => sessionKey(session.id) === key)
   }
 
   #indexSlots(build: BuildEntry): void {

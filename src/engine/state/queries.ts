@@ -4,7 +4,8 @@ import { type BuildCounts, buildHealth, type BuildReadiness, readinessOf } from 
 import { isAllocatable } from '../../rules/planning/allocation.js'
 import { clamped } from '../../rules/planning/scaling.js'
 import { endsOne, serversFor, withSessionsStandingBy } from '../../rules/lifecycle/sessions.js'
-import type { Bucket, BuildEntry, ServerEntry } from './entries.js'
+import { sessionKey } from '../../rules/model/session-ids.js'
+import type { Bucket, BuildEntry, Place, ServerEntry } from './entries.js'
 
 /** True if the server runs, or will run, the build's current template. */
 export function isCurrent(entry: ServerEntry): boolean {
@@ -50,7 +51,7 @@ export function bucketOf(entry: ServerEntry): Bucket {
       if (entry.late) return current ? 'late' : 'outdatedLate'
       return current ? 'initializing' : 'outdatedInitializing'
     case 'StandingBy':
-      if (entry.intent || entry.held) return 'reserved'
+      if (entry.places.length > 0) return 'reserved'
       if (!isAllocatable(entry.record)) return current ? 'unready' : 'outdatedUnready'
       if (isHeard(entry)) return current ? 'ready' : 'outdatedReady'
       return current ? 'unheard' : 'outdatedUnheard'
@@ -62,8 +63,8 @@ export function bucketOf(entry: ServerEntry): Bucket {
 }
 
 /** True if the server is reserved by a caller, and not just being allocated. */
-function isSetAside({ held, intent, record: { reservedUntil, state } }: ServerEntry): boolean {
-  return reservedUntil !== undefined && !intent && !held && state !== 'Active' && state !== 'Terminating'
+function isSetAside({ places, record: { reservedUntil, state } }: ServerEntry): boolean {
+  return reservedUntil !== undefined && places.length === 0 && state !== 'Active' && state !== 'Terminating'
 }
 
 /** Counts the servers of a build by the state in their records. */
@@ -156,9 +157,19 @@ export function hasEnded({ ends }: ServerEntry, session: Session): boolean {
   return ends !== undefined && ends.some((ended) => endsOne(session, ended))
 }
 
+/** True if a session that the record does not have yet is to be written to it. */
+export function isBeingAllocated({ places }: ServerEntry): boolean {
+  return places.length > 0 && places.some(({ state }) => state !== 'held')
+}
+
+/** The place that a session with this key has taken on the server. */
+export function placeOf({ places }: ServerEntry, key: string): Place | undefined {
+  return places.length === 0 ? undefined : places.find(({ session }) => sessionKey(session.id) === key)
+}
+
 /** True if the entry's current record is in the store. */
 export function isSaved(entry: ServerEntry): boolean {
-  return entry.intent === undefined && entry.ends === undefined && entry.record === entry.stored
+  return entry.ends === undefined && entry.record === entry.stored && !isBeingAllocated(entry)
 }
 
 /** True if the entry's record or what is being decided about it must be written. */
@@ -168,12 +179,12 @@ export function isUnsaved(entry: ServerEntry): boolean {
 
 /** True if this host knows the state of the record in the store. */
 export function isInStore(entry: ServerEntry): boolean {
-  return entry.revision !== undefined && !entry.recordDeleted && !entry.uncertain
+  return entry.revision !== undefined && !entry.recordDeleted && !isUncertain(entry)
 }
 
 /** True if the outcome of an allocation is unknown. */
 export function isUncertain(entry: ServerEntry): boolean {
-  return entry.uncertain
+  return entry.saving === undefined && entry.places.some(({ state }) => state === 'writing')
 }
 
 /** A crash counts from the moment it is noticed: while its count is being written, it starts no further server. */

@@ -6,7 +6,7 @@ import { sessionsPerServer } from '../../rules/lifecycle/sessions.js'
 import { noData, type ServerData } from '../../rules/model/server-data.js'
 import { dataKeyOf } from './data-groups.js'
 import type { BuildEntry, ServerEntry } from './entries.js'
-import { isCurrent, isHeard } from './queries.js'
+import { isBeingAllocated, isCurrent, isHeard } from './queries.js'
 
 interface Group {
   readonly key: string
@@ -32,22 +32,22 @@ export class SlotIndex {
   readonly #awaiting = new Map<ServerEntry, number>()
   #awaited = 0
   /** Whether the game that stood by last takes several sessions. */
-  #takesSeveral: boolean
+  #isShared: boolean
 
   constructor({ buckets, record, slots }: Pick<BuildEntry, 'buckets' | 'record' | 'slots'>) {
     this.#most = sessionsPerServer(record.spec)
-    this.#takesSeveral = slots?.perServer !== 1
+    this.#isShared = slots?.perServer !== 1
     for (const entry of [...buckets.active, ...buckets.reserved]) this.place(entry)
   }
 
   /** How many sessions a new server is expected to take. */
   get perServer(): number {
-    return this.#takesSeveral ? this.#most : 1
+    return this.#isShared ? this.#most : 1
   }
 
   /** How many further sessions the servers with room take in all. */
   get free(): number {
-    return this.#free + (this.#takesSeveral ? this.#awaited : 0)
+    return this.#free + (this.#isShared ? this.#awaited : 0)
   }
 
   /** The servers with room. */
@@ -56,9 +56,9 @@ export class SlotIndex {
   }
 
   /** Call with what a game says that has no session yet. Returns true if it is news. */
-  heard(takesSeveral: boolean): boolean {
-    if (takesSeveral === this.#takesSeveral) return false
-    this.#takesSeveral = takesSeveral
+  heard(isShared: boolean): boolean {
+    if (isShared === this.#isShared) return false
+    this.#isShared = isShared
     return true
   }
 
@@ -67,9 +67,9 @@ export class SlotIndex {
     return this.#places.get(entry)?.room ?? 0
   }
 
-  /** True if the server, which an atomic batch holds for one session, takes another one of that batch. */
-  hasRoomBeside({ promised, takesSeveral }: ServerEntry): boolean {
-    return takesSeveral && 1 + promised < this.#most
+  /** True if the server, on which an atomic batch holds places, has another one for that batch. */
+  hasFreePlace({ isShared, places, record }: ServerEntry): boolean {
+    return isShared && record.sessions.length + places.length < this.#most
   }
 
   /** Call when a server has changed. Returns true if it takes more sessions than before. */
@@ -136,11 +136,12 @@ export class SlotIndex {
   }
 
   #roomOn(entry: ServerEntry): number {
-    const { intent, isLeaving, promised, record, takesSeveral, uncertain } = entry
-    if (!takesSeveral || uncertain || isLeaving) return 0
+    const { isLeaving, isShared, places, record } = entry
+    if (!isShared || isLeaving) return 0
     if (record.health === 'Unhealthy' || !isHeard(entry)) return 0
-    const taken = record.state === 'StandingBy' && intent ? 1 : record.state === 'Active' ? record.sessions.length : 0
-    return taken === 0 ? 0 : Math.max(0, this.#most - taken - promised)
+    const isBegun = record.state === 'StandingBy' ? isBeingAllocated(entry) : record.state === 'Active'
+    const taken = record.sessions.length + places.length
+    return isBegun && taken > 0 ? Math.max(0, this.#most - taken) : 0
   }
 }
 

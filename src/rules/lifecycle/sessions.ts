@@ -74,19 +74,6 @@ function begun({ id, cookie, initialPlayers, holds }: NewSession, number: number
   return { id, cookie, initialPlayers, holds, number, startedAt, ending: undefined }
 }
 
-/** The server without a session that was added beside others and could not be stored. */
-export function withoutAdded(server: Server, key: string): Server {
-  const left = server.sessions.filter(({ id }, i) => i === 0 || sessionKey(id) !== key)
-  return left.length === server.sessions.length ? server : withSessions(server, left)
-}
-
-/** The server without sessions that were added beside others and that the store does not have. */
-export function withoutUnstored(server: Server, stored: Server | undefined): Server {
-  const keys = server.sessions.map(({ id }) => sessionKey(id))
-  const unstored = keys.filter((key) => !stored || !sessionByKey(stored, key))
-  return unstored.reduce(withoutAdded, server)
-}
-
 /** The server whose game is asked to end the session with this number. */
 export function withEndingSession(server: Server, number: number): Server {
   const asked = server.sessions.find((session) => session.number === number)

@@ -6,7 +6,7 @@ import type { ServerEntry } from '../../../src/engine/state/entries.js'
 import { RetryGrace } from '../../../src/engine/allocation/retry-grace.js'
 import { selectorKeys } from '../../../src/engine/allocation/selective-index.js'
 import { type SelectiveCaller, WaitQueue } from '../../../src/engine/allocation/wait-queue.js'
-import { aBuildRecord, aServerRecord, aSession, hear, standsBy, stock } from '../support.js'
+import { aBuildRecord, aServerRecord, aSession, hear, standsBy, stock, take } from '../support.js'
 
 function setUp() {
   const clock = virtualClock()
@@ -33,7 +33,7 @@ function setUp() {
       .wait(
         { build: of, isDemand: true },
         { session: name, ticket, waitMs, lastResort, timeoutError, signal, selective },
-        (entry) => inventory.reserve(entry, aSession(1)),
+        (entry) => take(inventory, entry, aSession(1)),
       )
       .then(
         (entry) => void outcomes.push(`${name} got ${entry?.record.name ?? 'none'}`),

@@ -4,10 +4,10 @@ import { type CallFault, faultyStore, type PlannedFault, scriptedFaults, virtual
 import { describe, expect, it } from 'vitest'
 import type { ServerEntry } from '../../../src/engine/state/entries.js'
 import { LostServer, ServerWriter } from '../../../src/engine/persistence/server-writer.js'
-import { isSaved } from '../../../src/engine/state/queries.js'
+import { isSaved, isUncertain } from '../../../src/engine/state/queries.js'
 import type { Server } from '../../../src/rules/model/resources.js'
 import { memoryStore } from '../../../src/stores/memory.js'
-import { aServerRecord, aSession, namesIn, standsBy, stock } from '../support.js'
+import { aServerRecord, aSession, namesIn, standsBy, stock, take } from '../support.js'
 
 const ref = { namespace: 'default', name: 'arena-aaaaa' }
 const on = (method: string, fault: CallFault): PlannedFault => ({ method: `servers.${method}`, fault })
@@ -139,12 +139,17 @@ describe('saving a server', () => {
 describe('allocating a server', () => {
   it('writes the session once, and makes the server Active only once that is durable', async () => {
     const { inventory, entry, writer, kept, calls } = await scene()
-    inventory.reserve(entry, aSession(1))
+    take(inventory, entry, aSession(1))
     const saved = writer.save(entry)
     expect(entry.record.sessions[0]).toBeUndefined()
     await saved
     expect(await kept()).toMatchObject({ state: 'Active', sessions: [{ id: aSession(1).id }] })
-    expect([entry.record.state, entry.bucket, entry.intent, calls]).toEqual(['Active', 'active', undefined, ['update']])
+    expect([entry.record.state, entry.bucket, entry.places[0]?.session, calls]).toEqual([
+      'Active',
+      'active',
+      undefined,
+      ['update'],
+    ])
   })
 
   it('takes a separate write if another was in progress when the server was reserved', async () => {
@@ -154,11 +159,11 @@ describe('allocating a server', () => {
     ])
     inventory.update(entry, becomes(entry, { node: 'north' }))
     const first = writer.save(entry)
-    inventory.reserve(entry, aSession(1))
+    take(inventory, entry, aSession(1))
     const second = writer.save(entry)
     await clock.advance(1_000)
     await first
-    expect([entry.record.sessions[0], entry.intent]).toEqual([undefined, aSession(1)])
+    expect([entry.record.sessions[0], entry.places[0]?.session]).toEqual([undefined, aSession(1)])
     await clock.advance(1_000)
     await second
     expect(await kept()).toMatchObject({ state: 'Active', node: 'north', sessions: [{ id: aSession(1).id }] })
@@ -167,10 +172,10 @@ describe('allocating a server', () => {
 
   it('does not write the session if the server terminates before the write', async () => {
     const { inventory, entry, writer, kept } = await scene()
-    inventory.reserve(entry, aSession(1))
+    take(inventory, entry, aSession(1))
     inventory.update(entry, becomes(entry, { state: 'Terminating', ending }))
     await writer.save(entry)
-    expect([entry.record.sessions[0], entry.intent, inventory.serverBySession(aSession(1).id)]).toEqual([
+    expect([entry.record.sessions[0], entry.places[0]?.session, inventory.serverBySession(aSession(1).id)]).toEqual([
       undefined,
       undefined,
       undefined,
@@ -180,7 +185,7 @@ describe('allocating a server', () => {
 
   it('if the server terminates during the write, keeps the session reserved until the store no longer contains it', async () => {
     const { inventory, entry, writer, kept } = await scene()
-    inventory.reserve(entry, aSession(1))
+    take(inventory, entry, aSession(1))
     const saved = writer.save(entry)
     inventory.update(entry, becomes(entry, { state: 'Terminating', ending }))
     await saved
@@ -194,7 +199,7 @@ describe('allocating a server', () => {
 
   it('keeps other changes made during the write', async () => {
     const { inventory, entry, writer } = await scene()
-    inventory.reserve(entry, aSession(1))
+    take(inventory, entry, aSession(1))
     const saved = writer.save(entry)
     inventory.update(entry, becomes(entry, { health: 'Unhealthy' }))
     await saved
@@ -209,7 +214,7 @@ describe('allocating a server', () => {
 
   it('succeeds if only the response is lost', async () => {
     const { inventory, entry, writer, calls } = await scene([on('update', loseReply)])
-    inventory.reserve(entry, aSession(1))
+    take(inventory, entry, aSession(1))
     await writer.save(entry)
     expect([entry.record.state, calls]).toEqual(['Active', ['update', 'get']])
   })
@@ -217,7 +222,7 @@ describe('allocating a server', () => {
   it('accepts a session that another host has written', async () => {
     const { inventory, entry, writer, kept, writeElsewhere } = await scene()
     await writeElsewhere({ state: 'Active', sessions: [aSession(2)], startedSessions: 1 })
-    inventory.reserve(entry, aSession(1))
+    take(inventory, entry, aSession(1))
     await expect(writer.save(entry)).rejects.toBeInstanceOf(LostServer)
     expect(await kept()).toMatchObject({ sessions: [{ id: aSession(2).id }] })
     expect(entry.record).toMatchObject({ state: 'Active', sessions: [{ id: aSession(2).id }] })
@@ -228,7 +233,7 @@ describe('allocating a server', () => {
   it('accepts a termination that another host has written', async () => {
     const { inventory, entry, writer, kept, writeElsewhere } = await scene()
     await writeElsewhere({ state: 'Terminating', ending })
-    inventory.reserve(entry, aSession(1))
+    take(inventory, entry, aSession(1))
     await expect(writer.save(entry)).rejects.toBeInstanceOf(LostServer)
     expect([entry.record, await kept()]).toMatchObject([
       { state: 'Terminating', ending },
@@ -255,9 +260,9 @@ describe('allocating a server', () => {
     const { records, inventory, build, ready, entry, writer } = await scene()
     const current = await records.servers.get(ref)
     await records.servers.delete(ref, current?.revision ?? '')
-    inventory.reserve(entry, aSession(1))
+    take(inventory, entry, aSession(1))
     await expect(writer.save(entry)).rejects.toBeInstanceOf(LostServer)
-    expect(entry).toMatchObject({ recordDeleted: true, intent: undefined, bucket: 'terminating' })
+    expect(entry).toMatchObject({ recordDeleted: true, places: [], bucket: 'terminating' })
     expect([namesIn(build.buckets.ready), ready]).toEqual([[], [ref.name]])
   })
 
@@ -266,12 +271,11 @@ describe('allocating a server', () => {
       on('update', { kind: 'delay-effect', ms: 500 }),
     ])
     const { buildID } = build.record.spec
-    inventory.reserve(entry, aSession(1), { selectors: [{ builds: [buildID] }], change: undefined, order: undefined })
+    take(inventory, entry, aSession(1), { selectors: [{ builds: [buildID] }], change: undefined, order: undefined })
     const saved = writer.save(entry)
     inventory.replaceBuild(build, { ...build.record, spec: { ...build.record.spec, buildID: 'other' } }, '2')
     await expect(saved).rejects.toMatchObject({ code: 'unavailable' })
-    expect([entry.bucket, entry.intent]).toEqual(['reserved', aSession(1)])
-    writer.markUncertain(entry, () => {})
+    expect([entry.bucket, entry.places[0]?.session]).toEqual(['reserved', aSession(1)])
     await clock.advance(1_000)
     await writer.resolveUncertain(entry)
     const stored = await kept()
@@ -284,7 +288,7 @@ describe('allocating a server', () => {
     const current = await records.servers.get(ref)
     await records.servers.delete(ref, current?.revision ?? '')
     await records.servers.create({ ...entry.record, uid: 'another' })
-    inventory.reserve(entry, aSession(1))
+    take(inventory, entry, aSession(1))
     await expect(writer.save(entry)).rejects.toBeInstanceOf(LostServer)
     expect([entry.recordDeleted, entry.bucket]).toEqual([true, 'terminating'])
     expect(await kept()).toMatchObject({ uid: 'another', state: 'StandingBy' })
@@ -322,7 +326,7 @@ describe('a version reported by a watch', () => {
     const { inventory, entry, writer, writeElsewhere } = here
     await writeElsewhere({ node: 'elsewhere' })
     const reported = await found(here)
-    inventory.reserve(entry, aSession(1))
+    take(inventory, entry, aSession(1))
     const saved = writer.save(entry)
     expect(writer.accept(entry, reported)).toBe(false)
     await saved
@@ -333,16 +337,16 @@ describe('a version reported by a watch', () => {
 describe('an allocation whose outcome is unknown', () => {
   async function unresolved(fault: CallFault, later: readonly PlannedFault[] = []) {
     const all = await scene([on('update', fault), on('get', refuse), ...later])
-    all.inventory.reserve(all.entry, aSession(1))
+    const place = take(all.inventory, all.entry, aSession(1))
     await expect(all.writer.save(all.entry)).rejects.toMatchObject({ code: 'unavailable' })
     const granted: { readonly state: string; readonly session: string | undefined }[] = []
-    all.writer.markUncertain(all.entry, () => {
+    place.granted = () => {
       const {
         state,
         sessions: [session],
       } = all.entry.record
       granted.push({ state, session: session?.id })
-    })
+    }
     return { ...all, granted }
   }
 
@@ -350,14 +354,14 @@ describe('an allocation whose outcome is unknown', () => {
     const { entry, granted, writer } = await unresolved(refuse)
     await writer.save(entry)
     expect(granted).toEqual([{ state: 'Active', session: aSession(1).id }])
-    expect(entry.uncertain).toBe(false)
+    expect(isUncertain(entry)).toBe(false)
   })
 
   it('is not resolved by a version that a watch reports', async () => {
     const { records, entry, writer } = await unresolved(loseReply)
     const current = await records.servers.get(ref)
     expect(current && writer.accept(entry, current)).toBe(false)
-    expect(entry.uncertain).toBe(true)
+    expect(isUncertain(entry)).toBe(true)
   })
 
   it('keeps the server reserved for its session until the store has been read', async () => {
@@ -370,7 +374,7 @@ describe('an allocation whose outcome is unknown', () => {
     const { entry, writer } = await unresolved(loseReply)
     await writer.resolveUncertain(entry)
     expect(entry.record).toMatchObject({ state: 'Active', sessions: [{ id: aSession(1).id }] })
-    expect([entry.uncertain, entry.intent]).toEqual([false, undefined])
+    expect([isUncertain(entry), entry.places[0]?.session]).toEqual([false, undefined])
   })
 
   it('reports the grant once, even if several calls resolve it', async () => {
@@ -398,7 +402,7 @@ describe('an allocation whose outcome is unknown', () => {
   it('stays uncertain if a late write takes effect between the read and the fence', async () => {
     const { inventory, entry, writer, writeElsewhere } = await unresolved(refuse, [on('update', refuse)])
     await expect(writer.resolveUncertain(entry)).rejects.toMatchObject({ code: 'unavailable' })
-    expect([entry.uncertain, entry.intent]).toEqual([true, aSession(1)])
+    expect([isUncertain(entry), entry.places[0]?.session]).toEqual([true, aSession(1)])
     await writeElsewhere({ state: 'Active', sessions: [aSession(1)], startedSessions: 1 })
     await writer.resolveUncertain(entry)
     expect(entry.record).toMatchObject({ state: 'Active', sessions: [{ id: aSession(1).id }] })
@@ -408,7 +412,7 @@ describe('an allocation whose outcome is unknown', () => {
   it('stays uncertain while the store is unavailable', async () => {
     const { entry, writer } = await unresolved(loseReply, [on('get', refuse)])
     await expect(writer.resolveUncertain(entry)).rejects.toMatchObject({ code: 'unavailable' })
-    expect(entry.uncertain).toBe(true)
+    expect(isUncertain(entry)).toBe(true)
   })
 
   it('is resolved only once when calls are concurrent', async () => {
@@ -432,7 +436,7 @@ describe('an allocation whose outcome is unknown', () => {
     const current = await records.servers.get(ref)
     await records.servers.delete(ref, current?.revision ?? '')
     await expect(writer.resolveUncertain(entry)).rejects.toBeInstanceOf(LostServer)
-    expect(entry).toMatchObject({ recordDeleted: true, uncertain: false, intent: undefined, bucket: 'terminating' })
+    expect(entry).toMatchObject({ recordDeleted: true, places: [], bucket: 'terminating' })
   })
 
   it('accepts a session written by another host', async () => {
@@ -440,7 +444,7 @@ describe('an allocation whose outcome is unknown', () => {
     await writeElsewhere({ state: 'Active', sessions: [aSession(2)], startedSessions: 1 })
     await expect(writer.resolveUncertain(entry)).rejects.toBeInstanceOf(LostServer)
     expect(granted).toEqual([])
-    expect(entry).toMatchObject({ uncertain: false, intent: undefined, bucket: 'active' })
+    expect(entry).toMatchObject({ places: [], bucket: 'active' })
     expect(entry.record.sessions[0]).toEqual(aSession(2))
   })
 
@@ -448,7 +452,7 @@ describe('an allocation whose outcome is unknown', () => {
     const { entry, writer, writeElsewhere } = await unresolved(refuse)
     await writeElsewhere({ state: 'Terminating', ending })
     await expect(writer.resolveUncertain(entry)).rejects.toBeInstanceOf(LostServer)
-    expect(entry).toMatchObject({ uncertain: false, intent: undefined, bucket: 'terminating' })
+    expect(entry).toMatchObject({ places: [], bucket: 'terminating' })
   })
 })
 

@@ -2,7 +2,7 @@
 import { describe, expect, it } from 'vitest'
 import { countsOf } from '../../../src/engine/state/queries.js'
 import { Scaler } from '../../../src/engine/reconcile/scaler.js'
-import { standsBy, stock, contextOf } from '../support.js'
+import { contextOf, standsBy, stock, take } from '../support.js'
 
 function setUp(spec: { standingBy: number; max: number }, limits = {}) {
   const { inventory, build, add } = stock()
@@ -74,7 +74,7 @@ describe('the scaler', () => {
   it('counts a server that is being allocated as Active, and does not terminate it', () => {
     const { inventory, add, build, ended, scale } = setUp({ standingBy: 1, max: 2 })
     const server = add('arena-ready', standsBy)
-    inventory.reserve(server, { id: 's', initialPlayers: [] })
+    take(inventory, server, { id: 's', initialPlayers: [] })
     scale()
     expect([countsOf(build).pending, ended()]).toEqual([1, []])
     inventory.replaceBuild(build, { ...build.record, spec: { ...build.record.spec, standingBy: 0, max: 0 } }, '3')

@@ -7,7 +7,7 @@ import type { ServerEntry } from '../../../src/engine/state/entries.js'
 import type { AllocationOrder } from '../../../src/rules/model/allocation.js'
 import { noData, type ServerData } from '../../../src/rules/model/server-data.js'
 import { compareCandidates, isByMachine } from '../../../src/rules/planning/order.js'
-import { aServerRecord, aSession, hear, standsBy, stock } from '../support.js'
+import { aServerRecord, aSession, hear, standsBy, stock, take } from '../support.js'
 
 const orders: readonly (AllocationOrder | undefined)[] = [
   undefined,
@@ -59,10 +59,10 @@ test.prop([steps, fc.nat(30), fc.constantFrom('dust', 'ridge', undefined)])(
         build.awaitingHeartbeat.add(entry)
         inventory.heardChanged(entry)
       } else if (what === 'reserve' && (entry.bucket === 'ready' || entry.bucket === 'unheard')) {
-        inventory.reserve(entry, aSession(server))
-      } else if (what === 'grant' && entry.intent) {
+        take(inventory, entry, aSession(server))
+      } else if (what === 'grant' && entry.places[0]?.session) {
         inventory.grant(entry, { ...entry.record, state: 'Active', sessions: [aSession(server)], startedSessions: 1 })
-      } else if (what === 'release') inventory.release(entry)
+      } else if (what === 'release') inventory.releaseAll(entry)
       else if (what === 'data') inventory.update(entry, { ...entry.record, data })
       else if (what === 'move') inventory.update(entry, { ...entry.record, ...(node && { node }) })
       else if (what === 'remove') {

@@ -5,7 +5,7 @@ import type { Bucket, ServerEntry } from '../../../src/engine/state/entries.js'
 import { countsOf, serversOf } from '../../../src/engine/state/queries.js'
 import { isAllocatable } from '../../../src/rules/planning/allocation.js'
 import { keyOf } from '../../../src/rules/model/resources.js'
-import { aBuildRecord, aServerRecord, aSession, hear, namesIn, standsBy, stock } from '../support.js'
+import { aBuildRecord, aServerRecord, aSession, hear, namesIn, standsBy, stock, take } from '../support.js'
 
 describe('the inventory', () => {
   it('finds a build by its name and by its buildID, until it is deleted', () => {
@@ -84,17 +84,17 @@ describe('the inventory', () => {
     build.awaitingHeartbeat.add(server)
     inventory.heardChanged(server)
     expect([server.bucket, countsOf(build).standingBy]).toEqual(['unheard', 1])
-    inventory.reserve(server, aSession(1))
+    take(inventory, server, aSession(1))
     hear(inventory, server)
     expect(server.bucket).toBe('reserved')
-    inventory.release(server)
+    inventory.releaseAll(server)
     expect([server.bucket, ready]).toEqual(['ready', ['arena-aaaaa', 'arena-aaaaa']])
   })
 
   it('makes a reserved server unallocatable, and counts it as StandingBy until it is Active', () => {
     const { inventory, build, add } = stock()
     const server = add('arena-aaaaa', standsBy)
-    inventory.reserve(server, aSession(1))
+    take(inventory, server, aSession(1))
     expect([build.buckets.ready.size, build.buckets.reserved.size]).toEqual([0, 1])
     expect(countsOf(build)).toMatchObject({ standingBy: 1, active: 0 })
     expect(inventory.serverBySession(aSession(1).id)).toBe(server)
@@ -106,8 +106,8 @@ describe('the inventory', () => {
   it('forgets the session of a cancelled reservation and makes the server allocatable again', () => {
     const { inventory, build, ready, add } = stock()
     const server = add('arena-aaaaa', standsBy)
-    inventory.reserve(server, aSession(1))
-    inventory.release(server)
+    take(inventory, server, aSession(1))
+    inventory.releaseAll(server)
     expect(inventory.serverBySession(aSession(1).id)).toBeUndefined()
     expect(namesIn(build.buckets.ready)).toEqual(['arena-aaaaa'])
     expect(ready).toEqual(['arena-aaaaa', 'arena-aaaaa'])
@@ -116,8 +116,9 @@ describe('the inventory', () => {
   it('does not find a server by its reserved session after another session was granted', () => {
     const { inventory, add } = stock()
     const server = add('arena-aaaaa', standsBy)
-    inventory.reserve(server, aSession(1))
+    take(inventory, server, aSession(1))
     inventory.grant(server, { ...server.record, state: 'Active', sessions: [aSession(2)], startedSessions: 1 })
+    inventory.releaseAll(server)
     expect(inventory.serverBySession(aSession(1).id)).toBeUndefined()
     expect(inventory.serverBySession(aSession(2).id)).toBe(server)
   })
@@ -147,7 +148,7 @@ describe('the inventory', () => {
     const server = add('arena-aaaaa', standsBy)
     build.heartbeating.add(server)
     build.needsAction.add(server)
-    inventory.reserve(server, aSession(1))
+    take(inventory, server, aSession(1))
     inventory.remove(server)
     expect([...serversOf(build), ...build.needsAction, ...build.heartbeating, ...inventory.servers.values()]).toEqual(
       [],
@@ -181,7 +182,7 @@ describe('the inventory', () => {
     const order: string[] = []
     const { inventory, build, changes, add } = stock((entry) => {
       order.push(`ready after ${changes.length} changes`)
-      inventory.reserve(entry, aSession(1))
+      take(inventory, entry, aSession(1))
     })
     const server = add('arena-aaaaa', { state: 'Initializing' })
     inventory.update(server, { ...server.record, ...standsBy })
@@ -216,7 +217,7 @@ describe('the indexes of the inventory', () => {
       } else if (what === 'remove') {
         inventory.remove(entry)
         entries.delete(server)
-      } else if (what === 'update' && !entry.intent) {
+      } else if (what === 'update' && !entry.places[0]?.session) {
         const sessions = state === 'StandingBy' ? [] : entry.record.sessions
         inventory.update(entry, { ...entry.record, ...shape, sessions })
       } else if (what === 'hear') {
@@ -225,11 +226,11 @@ describe('the indexes of the inventory', () => {
         build.awaitingHeartbeat.add(entry)
         inventory.heardChanged(entry)
       } else if (what === 'reserve' && (entry.bucket === 'ready' || entry.bucket === 'unheard')) {
-        inventory.reserve(entry, aSession(session))
-      } else if (what === 'grant' && entry.intent) {
+        take(inventory, entry, aSession(session))
+      } else if (what === 'grant' && entry.places[0]?.session) {
         inventory.grant(entry, { ...entry.record, state: 'Active', sessions: [aSession(session)], startedSessions: 1 })
       } else if (what === 'release') {
-        inventory.release(entry)
+        inventory.releaseAll(entry)
       }
       for (const other of entries.values()) {
         for (const [bucket, set] of Object.entries(build.buckets)) expect(set.has(other)).toBe(bucket === other.bucket)
@@ -239,7 +240,7 @@ describe('the indexes of the inventory', () => {
       expect(Object.values(countsOf(build)).reduce((sum, count) => sum + count)).toBe(entries.size)
       for (const n of [1, 2, 3]) {
         const found = inventory.serverBySession(aSession(n).id)
-        if (found) expect([found.record.sessions[0]?.id, found.intent?.id]).toContain(aSession(n).id)
+        if (found) expect([found.record.sessions[0]?.id, found.places[0]?.session.id]).toContain(aSession(n).id)
         if (found) expect(entries.get(Number(found.record.name.at(-1)))).toBe(found)
       }
     }
@@ -247,7 +248,7 @@ describe('the indexes of the inventory', () => {
 })
 
 function expectedBucket(entry: ServerEntry): Bucket {
-  const { record, intent, build } = entry
+  const { record, places, build } = entry
   const old = record.templateHash !== build.templateHash
   switch (record.state) {
     case 'Pending':
@@ -255,7 +256,7 @@ function expectedBucket(entry: ServerEntry): Bucket {
     case 'Initializing':
       return old ? 'outdatedInitializing' : 'initializing'
     case 'StandingBy':
-      if (intent) return 'reserved'
+      if (places.length > 0) return 'reserved'
       if (!isAllocatable(record)) return old ? 'outdatedUnready' : 'unready'
       if (build.heartbeating.has(entry)) return old ? 'outdatedReady' : 'ready'
       return old ? 'outdatedUnheard' : 'unheard'

@@ -1,0 +1,131 @@
+/**
+ * Finds servers with free places, and takes places for sessions, in the tick in which a caller finds them. One session is written to its server
+ * together with all others that have taken a place there since the last write.
+ */
+import type { ServerSelector } from '../../rules/model/allocation.js'
+import type { ServerData } from '../../rules/model/server-data.js'
+import { isAllocatable, pickServer } from '../../rules/planning/allocation.js'
+import { fits, type Selection } from '../../rules/planning/selection.js'
+import type { EngineContext } from '../context.js'
+import type { BuildEntry, Place, ServerEntry } from '../state/entries.js'
+import { isBeingAllocated } from '../state/queries.js'
+import type { Fullest } from '../state/slot-index.js'
+import type { BatchGate, HeldServer } from './batch-gate.js'
+import type { RetryGrace } from './retry-grace.js'
+import type { Selector } from './selector.js'
+import { soonestIn } from './soonest.js'
+import type { WaitQueue } from './wait-queue.js'
+
+export interface PlacesDependencies {
+  readonly retryGrace: Pick<RetryGrace, 'remove'>
+  readonly selector: Pick<Selector, 'accepts'>
+  readonly waitQueue: Pick<WaitQueue, 'serveMate'>
+}
+
+/** What takes a place: a session, and what its request demands of the server. */
+export type Wanted = Pick<Place, 'session' | 'selection'>
+
+export class Places {
+  readonly #ctx: EngineContext
+  readonly #deps: PlacesDependencies
+  /** The servers on which an atomic batch holds places. */
+  readonly #heldBy = new WeakMap<BatchGate, Set<ServerEntry>>()
+
+  constructor(ctx: EngineContext, deps: PlacesDependencies) {
+    this.#ctx = ctx
+    this.#deps = deps
+  }
+
+  /**
+   * A server of the build with a free place: one on which the same batch holds one, else one that has sessions, else one that is standing by.
+   * With `soonest`, of these the one whose game receives its session first.
+   */
+  pick(
+    build: BuildEntry,
+    {
+      canWait,
+      gate,
+      soonest,
+    }: { readonly canWait: boolean; readonly gate?: BatchGate | undefined; readonly soonest: boolean },
+  ): ServerEntry | undefined {
+    const shared = build.slots && (this.#heldWithRoom(gate, build) ?? fullestRunning([build]))
+    return shared ?? (soonest ? soonestIn(this.#ctx, build, canWait) : pickServer(build.buckets, canWait))
+  }
+
+  /** Takes a place for a session. An atomic batch only holds it. */
+  take(entry: ServerEntry, { session, selection }: Wanted, gate: BatchGate | undefined): Place {
+    const place: Place = { entry, session, selection, state: gate ? 'held' : 'reserved', granted: undefined }
+    const isIdle = entry.places.length === 0 && isAllocatable(entry.record)
+    this.#ctx.inventory.take(place)
+    this.#deps.retryGrace.remove(session.id, entry.build)
+    this.#ctx.enqueue(entry.build)
+    if (gate && isIdle) this.#serveMates(entry, gate)
+    return place
+  }
+
+  release(place: Place): void {
+    this.#ctx.inventory.release(place)
+    this.#ctx.enqueue(place.entry.build)
+  }
+
+  /** A place that an atomic batch holds. */
+  held(place: Place): HeldServer {
+    const { entry, selection } = place
+    return {
+      isFree: () => place.state === 'held' && takes(entry) && this.#fits(entry, selection),
+      reserve: () => this.#ctx.inventory.reserve(place),
+      release: () => this.release(place),
+    }
+  }
+
+  #fits(entry: ServerEntry, selection: Selection | undefined): boolean {
+    return selection ? this.#deps.selector.accepts(selection, entry) : !entry.build.draining
+  }
+
+  /** Other sessions of the batch may wait for this server, whose free places are for nobody else. */
+  #serveMates(entry: ServerEntry, gate: BatchGate): void {
+    this.#heldBy.set(gate, (this.#heldBy.get(gate) ?? new Set()).add(entry))
+    for (const key of gate.sessions) {
+      if (!entry.build.slots?.hasFreePlace(entry)) break
+      this.#deps.waitQueue.serveMate(key, entry)
+    }
+  }
+
+  #heldWithRoom(gate: BatchGate | undefined, { slots }: BuildEntry): ServerEntry | undefined {
+    if (!gate || !slots) return undefined
+    for (const entry of this.#heldBy.get(gate) ?? []) {
+      const isHeld = entry.places.length > 0 && isAllocatable(entry.record) && !isBeingAllocated(entry)
+      if (isHeld && entry.build.slots === slots && slots.hasFreePlace(entry)) return entry
+    }
+    return undefined
+  }
+}
+
+/** The fullest server with sessions and a free place, of those that fit the selector if there is one. */
+export function fullestRunning(
+  builds: readonly BuildEntry[],
+  selector?: ServerSelector,
+  change?: Selection['change'],
+  meets = fits,
+): ServerEntry | undefined {
+  let best: Fullest | undefined
+  const { annotations, ...others } = change ?? {}
+  const shared = change && others
+  const accepts = (data: ServerData) => !selector || meets(data, selector, shared)
+  const takesAll = selector && annotations && ((data?: ServerData) => meets(data, selector, change))
+  for (const { draining, slots } of builds) {
+    const found = draining ? undefined : slots?.fullest(accepts, takesAll)
+    if (!found || (best && !isBetter(found, best))) continue
+    best = found
+  }
+  return best?.entry
+}
+
+/** True if a session that has a place on the server may begin. */
+function takes({ isLeaving, record }: ServerEntry): boolean {
+  return record.state === 'Active' ? record.sessions.length > 0 && !isLeaving : isAllocatable(record)
+}
+
+function isBetter(a: Fullest, b: Fullest): boolean {
+  return a.isCurrent === b.isCurrent ? a.room < b.room : a.isCurrent
+}
