@@ -13,7 +13,7 @@ import type { BackoffLimits } from '../rules/lifecycle/backoff.js'
 import type { Build, Ref } from '../rules/model/resources.js'
 import type { FairLimiter } from '../util/limiter.js'
 import type { ResponsiveClock } from './instances/responsive-clock.js'
-import type { EndedSessions } from './sessions/ended-sessions.js'
+import type { EndedSessions } from './reporting/ended-sessions.js'
 import type { BuildEntry, ServerEntry } from './state/entries.js'
 import type { Inventory } from './state/inventory.js'
 

@@ -8,7 +8,7 @@ import type { BuildEntry, Place, ServerEntry } from '../../src/engine/state/entr
 import { Inventory } from '../../src/engine/state/inventory.js'
 import { fairLimiter } from '../../src/util/limiter.js'
 import { ResponsiveClock } from '../../src/engine/instances/responsive-clock.js'
-import { EndedSessions } from '../../src/engine/sessions/ended-sessions.js'
+import { EndedSessions } from '../../src/engine/reporting/ended-sessions.js'
 import { Emitter } from '../../src/fleet/events/emitter.js'
 import { silentLogger } from '../../src/contracts/logger.js'
 import type { Build, NewSession, Server, Session } from '../../src/rules/model/resources.js'

@@ -81,7 +81,7 @@ const allocation: readonly PlantedBug[] = [
   {
     name: 'a host does not know which ends of sessions it has reported',
     standsFor: 'a matchmaker counts the result of a match twice',
-    file: 'src/engine/sessions/ended-sessions.ts',
+    file: 'src/engine/reporting/ended-sessions.ts',
     from: 'if (this.#ended.get(key)?.event.sessionUid === sessionUid) return',
     to: '',
   },
@@ -732,7 +732,7 @@ const several: readonly PlantedBug[] = [
     name: 'a game is told of a further session before it is stored',
     standsFor: 'after a host crash, a session has two servers',
     seeds: 200,
-    file: 'src/engine/sessions/reported-sessions.ts',
+    file: 'src/engine/instances/reported-sessions.ts',
     from: 'return entry.record.sessions.filter(',
     to: 'return [...entry.record.sessions, ...entry.places.map((one, i) => ({ ...one.session, number: lastNumber(entry.record) + 1 + i, startedAt: 0 }))].filter(',
   },

@@ -10,14 +10,14 @@ import type { EngineContext } from '../context.js'
 import type { CachedAnswers, ServerEntry } from '../state/entries.js'
 import { expectsHeartbeat, hasEnded } from '../state/queries.js'
 import { Claims } from './claims.js'
-import { sessionConfigOf } from '../sessions/session-config.js'
 import {
   hasUnknownSession,
   isOutdatedList,
   numberedConfigs,
   ReportedSessions,
+  sessionConfigOf,
   toldSessions,
-} from '../sessions/reported-sessions.js'
+} from './reported-sessions.js'
 
 export interface HeartbeatsDependencies {
   readonly playersChanged: (entry: ServerEntry) => void

@@ -1,12 +1,11 @@
 /** Takes what games with several sessions say of them, and tells these games which sessions they have. */
-import type { EndedSession, NumberedSessionConfig, SeveralSessions } from '../../rules/game/heartbeat.js'
+import type { EndedSession, NumberedSessionConfig, SessionConfig, SeveralSessions } from '../../rules/game/heartbeat.js'
 import { isIdle } from '../../rules/lifecycle/lifecycle.js'
 import { endsOne, lastNumber } from '../../rules/lifecycle/sessions.js'
 import type { Server, Session } from '../../rules/model/resources.js'
 import type { EngineContext } from '../context.js'
 import type { ServerEntry, SeveralSources } from '../state/entries.js'
 import { hasEnded, isCurrent } from '../state/queries.js'
-import { sessionConfigOf } from './session-config.js'
 
 export interface ReportedSessionsDependencies {
   /** Called when the game has said for the first time that it has a session. */
@@ -101,4 +100,13 @@ export function isOutdatedList(entry: ServerEntry, sources: SeveralSources | und
   if (!entry.isShared) return sources !== undefined
   const { ends, record } = entry
   return sources?.record !== record || sources.ends !== ends
+}
+
+/** A session, as its game gets it. */
+export function sessionConfigOf({ id, cookie, initialPlayers }: Session): SessionConfig {
+  return Object.freeze({
+    sessionId: id,
+    ...(cookie !== undefined && { sessionCookie: cookie }),
+    initialPlayers,
+  })
 }
