@@ -110,9 +110,12 @@ export class Subject {
 
   /** Waits until the instance is in this phase. */
   inPhase(spec: InstanceSpec, phase: Instance['phase']): Promise<Instance> {
-    return this.eventually(`${keyOf(spec.ref)} is listed as ${phase}`, async () => {
-      const instance = await this.find(spec)
-      return instance?.phase === phase ? instance : undefined
+    let last: Instance | undefined
+    const what = () =>
+      `${keyOf(spec.ref)} is listed as ${phase}; the last list has ${last ? JSON.stringify(last) : 'it not'}`
+    return this.eventually(what, async () => {
+      last = await this.find(spec)
+      return last?.phase === phase ? last : undefined
     })
   }
 
@@ -155,12 +158,13 @@ export class Subject {
   }
 
   /** Polls until `find` returns a value; fails with `what` after the timeout. */
-  async eventually<T>(what: string, find: () => T | undefined | Promise<T | undefined>): Promise<T> {
+  async eventually<T>(what: string | (() => string), find: () => T | undefined | Promise<T | undefined>): Promise<T> {
     const deadline = performance.now() + this.timeoutMs
     for (;;) {
       const found = await find()
       if (found !== undefined) return found
-      if (performance.now() > deadline) assert.fail(`not within ${this.timeoutMs} ms: ${what}`)
+      if (performance.now() > deadline)
+        assert.fail(`not within ${this.timeoutMs} ms: ${typeof what === 'string' ? what : what()}`)
       await pause(pollIntervalMs)
     }
   }

@@ -74,6 +74,15 @@ describeOnCluster('the Kubernetes backend', () => {
     },
   })
   describe.concurrent('passes:', () => {
-    for (const one of cases) it(one.name, { timeout: 300_000 }, () => one.run())
+    for (const one of cases) {
+      it(one.name, { timeout: 300_000 }, async ({ onTestFailed }) => {
+        // What a kubelet says of a pod is nowhere else, and gone with the namespace.
+        onTestFailed(async () => {
+          for (const namespace of namespaces)
+            console.error(await kubectl('get', 'pods,events', '-o', 'wide', '-n', namespace))
+        })
+        await one.run()
+      })
+    }
   })
 })
