@@ -66,12 +66,21 @@ export class KubernetesBackend implements Backend {
     this.#systemNamespace = options.systemNamespace ?? namespaces?.toSorted()[0] ?? defaultNamespace
     this.#lifecycle = new BackendLifecycle({ backend: this.name, logger, open: () => this.#instances.start() })
     this.#instances = new PodInstances({
-      ...{ api: this.#api, fence, listeners: this.#lifecycle.listeners, options },
+      api: this.#api,
+      fence,
+      listeners: this.#lifecycle.listeners,
+      options,
       ownerOf: (ref, uid) => this.#store?.ownerOfServer(ref, uid),
     })
     this.defaultStore = Object.freeze({ kind: 'own', open: () => this.#openStore() })
     const elector = createElector({
-      ...{ api: this.#api, clock, logger, fence, leaseMs, identity, pod },
+      api: this.#api,
+      clock,
+      logger,
+      fence,
+      leaseMs,
+      identity,
+      pod,
       scope: { group: apiGroup, namespaces },
       namespace: this.#systemNamespace,
       label: namesOf(apiGroup).leader,

@@ -65,7 +65,12 @@ export class PodInstances {
       listeners.notifyAll((listener) => listener.maintenance?.(nodes))
     this.#cordonedNodes = noticeMs === undefined ? undefined : new CordonedNodes({ clock, noticeMs, report })
     this.pods = new PodCache({
-      ...{ api, clock, logger, namespaces, publicAddress, names: namesOf(apiGroup) },
+      api,
+      clock,
+      logger,
+      namespaces,
+      publicAddress,
+      names: namesOf(apiGroup),
       startProblemsOf: (podUid) => ({
         secretError: this.#secrets.errorOf(podUid),
         ...this.#slowStarts.problemsOf(podUid),
@@ -79,13 +84,22 @@ export class PodInstances {
     const numbers = new InstanceNumbers({ api, names: namesOf(apiGroup), pods })
     this.#secrets = new SdkSecrets({ api, clock, logger, pods, numbers, platform: options.platform })
     this.#slowStarts = new SlowStarts({
-      ...{ clock, logger, pods, ports: this.#ports, events: new PodEvents({ api, clock, logger }) },
+      clock,
+      logger,
+      pods,
+      ports: this.#ports,
+      events: new PodEvents({ api, clock, logger }),
       isLeading: () => fence.check() === undefined,
     })
     this.#activeLabels = new ActiveLabels({ api, clock, logger, pods, names: namesOf(apiGroup) })
     this.#creations = new Creations(listeners)
     this.#incompletePods = new IncompletePods({
-      ...{ api, pods, secrets: this.#secrets, fence, logger, timeoutMs: callTimeoutMs },
+      api,
+      pods,
+      secrets: this.#secrets,
+      fence,
+      logger,
+      timeoutMs: callTimeoutMs,
       isCreating: (key) => this.#creations.has(key),
       onRemoving: (snapshot) => this.#interrupted(snapshot, 'an earlier leader did not complete its start'),
     })
@@ -183,8 +197,14 @@ export class PodInstances {
   #creationDeps(): PodCreationDependencies {
     const { api, options } = this.#deps
     return {
-      ...{ api, pods: this.pods, ports: this.#ports, secrets: this.#secrets, incompletePods: this.#incompletePods },
-      ...{ group: options.apiGroup, scheduling: options.scheduling, platform: options.platform },
+      api,
+      pods: this.pods,
+      ports: this.#ports,
+      secrets: this.#secrets,
+      incompletePods: this.#incompletePods,
+      group: options.apiGroup,
+      scheduling: options.scheduling,
+      platform: options.platform,
       instanceOf: (snapshot) => this.#instanceOf(snapshot),
     }
   }
@@ -192,7 +212,10 @@ export class PodInstances {
   #terminationDeps(): PodTerminationDependencies {
     const { api, options } = this.#deps
     return {
-      ...{ api, pods: this.pods, clock: options.clock, timeoutMs: options.deleteTimeoutMs },
+      api,
+      pods: this.pods,
+      clock: options.clock,
+      timeoutMs: options.deleteTimeoutMs,
       names: namesOf(options.apiGroup),
       creationSettled: (key) => this.#creations.settled(key),
       forgetRejected: (ref, uid) => this.#creations.forgetRejected(ref, uid),

@@ -26,6 +26,9 @@ export interface ScriptedGameDependencies {
   readonly exit: (code: number) => void
 }
 
+/** Shared by all games that wait for nothing. */
+export const nothing: () => void = () => {}
+
 export class ScriptedGame {
   readonly #deps: ScriptedGameDependencies
   #state: GameState = 'Initializing'
@@ -39,9 +42,9 @@ export class ScriptedGame {
   #own = noOwnSessions
   /** True from the first heartbeat until the game is silenced. */
   #isSending = false
-  #cancelBeat: () => void = () => {}
-  #cancelReady: () => void = () => {}
-  #cancelHold: () => void = () => {}
+  #cancelBeat = nothing
+  #cancelReady = nothing
+  #cancelHold = nothing
   /** Why the game is no longer running. */
   #end: FleetError | undefined
 

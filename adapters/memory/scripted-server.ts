@@ -18,7 +18,7 @@ import type { DeferredListeners } from './deferred-listeners.js'
 import type { MemoryServer } from './memory-server.js'
 import type { Placement } from './nodes.js'
 import type { ResolvedMemoryOptions, ResolvedServerScript } from './options.js'
-import { ScriptedGame } from './scripted-game.js'
+import { nothing, ScriptedGame } from './scripted-game.js'
 
 export interface ScriptedServerDependencies {
   readonly options: ResolvedMemoryOptions
@@ -36,9 +36,9 @@ export class ScriptedServer implements MemoryServer {
   #phase: MemoryServer['phase'] = 'pending'
   #stdin: readonly string[] | undefined
   #instance: Instance
-  #cancelStart: () => void = () => {}
-  #cancelExit: () => void = () => {}
-  #cancelKill: () => void = () => {}
+  #cancelStart = nothing
+  #cancelExit = nothing
+  #cancelKill = nothing
   /** Set by the first `destroy` call and shared by later calls, which may bring the deadline forward. */
   #destroyed: { readonly promise: Promise<void>; readonly resolve: () => void; deadlineMs: number } | undefined
 
@@ -50,7 +50,11 @@ export class ScriptedServer implements MemoryServer {
     this.#script = options.scriptOf(spec)
     this.#instance = this.#snapshot('pending', { reason: this.#script.pendingReason ?? 'starting' })
     this.#game = new ScriptedGame({
-      ...{ options, listeners, script: this.#script, server: keyOf(spec.ref), sessionHostId: spec.sdk.sessionHostId },
+      options,
+      listeners,
+      script: this.#script,
+      server: keyOf(spec.ref),
+      sessionHostId: spec.sdk.sessionHostId,
       isRunning: () => this.#phase === 'running',
       exit: (code) => this.exit(code),
     })

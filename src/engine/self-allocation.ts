@@ -47,7 +47,8 @@ export class SelfAllocation {
     }
     const { SessionID } = await this.#deps.allocator.allocate(
       {
-        ...{ server: entry.ref, sessionID },
+        server: entry.ref,
+        sessionID,
         ...(sessionCookie !== undefined && { sessionCookie }),
         ...(initialPlayers && { initialPlayers }),
       },
@@ -65,7 +66,8 @@ export class SelfAllocation {
     if (state !== 'Pending' && state !== 'Initializing' && !endedSession) return
     const isHealthy = health !== 'Unhealthy'
     this.#deps.heartbeat(entry.hostId, {
-      ...{ state: 'StandingBy', health: isHealthy ? 'Healthy' : 'Unhealthy' },
+      state: 'StandingBy',
+      health: isHealthy ? 'Healthy' : 'Unhealthy',
       players: endedSession ? [] : entry.players,
       ...(endedSession && { endedSession }),
       ...(entry.isShared && { several: { running: [], ended: [] } }),

@@ -128,27 +128,29 @@ export function wireEngine(engineDeps: EngineDependencies, state: EngineState) {
     heartbeat,
     holdHeartbeat: (hostId, hold) => heldHeartbeats.hold(hostId, hold),
     startBlocked: (entry, reason) => startFailures.startReport(entry, new FleetError('unavailable', reason)),
-    ...{ maintenance, adopt: (found) => adoption.adopt(found), recover: (...lost) => adoption.recover(...lost) },
+    maintenance,
+    adopt: (found) => adoption.adopt(found),
+    recover: (...lost) => adoption.recover(...lost),
   })
   const ticker = new Ticker(ctx, {
     timeouts: new Timeouts(ctx, { conditions, lateStarts }),
-    ...{ watcher, details, activity },
+    watcher,
+    details,
+    activity,
   })
 
   const { failoverGrace, preparation, status, terminator, workQueue } = reconcileParts(ctx, observers, {
-    ...{
-      writer,
-      builds,
-      details,
-      conditions,
-      events,
-      lateStarts,
-      startFailures,
-      watcher,
-      drainer,
-      isDraining,
-      heldHeartbeats,
-    },
+    writer,
+    builds,
+    details,
+    conditions,
+    events,
+    lateStarts,
+    startFailures,
+    watcher,
+    drainer,
+    isDraining,
+    heldHeartbeats,
     ...callerCounts(waitQueue, retryGrace),
   })
 
@@ -156,8 +158,18 @@ export function wireEngine(engineDeps: EngineDependencies, state: EngineState) {
   const creation = new BuildCreation(ctx, { events, loader, waitQueue })
   const operations = new BuildOperations(ctx, { creation, events, waitQueue, writer: builds })
   const changes = new ChangeHandlers(ctx, {
-    ...{ builds: operations, conditions, confirmations, drainer, events, heldHeartbeats, lateStarts, maintenance },
-    ...{ reservations, seats, startFailures, waitQueue },
+    builds: operations,
+    conditions,
+    confirmations,
+    drainer,
+    events,
+    heldHeartbeats,
+    lateStarts,
+    maintenance,
+    reservations,
+    seats,
+    startFailures,
+    waitQueue,
   })
   const adoption = new ServerAdoption(ctx, { loader, writer, changes, observe: (found) => watcher.observe(found) })
   const resync = storeResync(ctx, builds, creation, operations, adoption)
@@ -169,9 +181,30 @@ export function wireEngine(engineDeps: EngineDependencies, state: EngineState) {
   }
 
   return {
-    ...{ ctx, activity, allocator, builds: operations, confirmations, details, drainer, failoverGrace, heartbeat },
-    ...{ heldHeartbeats, loader, maintenance, preparation, resync, serverData, status, terminator, ticker, waitQueue },
-    ...{ reservations, seats, watcher, workQueue, writer },
+    ctx,
+    activity,
+    allocator,
+    builds: operations,
+    confirmations,
+    details,
+    drainer,
+    failoverGrace,
+    heartbeat,
+    heldHeartbeats,
+    loader,
+    maintenance,
+    preparation,
+    resync,
+    serverData,
+    status,
+    terminator,
+    ticker,
+    waitQueue,
+    reservations,
+    seats,
+    watcher,
+    workQueue,
+    writer,
   }
 }
 
@@ -292,11 +325,19 @@ function reconcileParts(ctx: EngineContext, observers: Observers, deps: Reconcil
     validateSpec,
   })
   const starter = new ServerStarter(ctx, {
-    ...{ conditions, lateStarts: deps.lateStarts, startFailures, watcher, preparation, validateSpec },
+    conditions,
+    lateStarts: deps.lateStarts,
+    startFailures,
+    watcher,
+    preparation,
+    validateSpec,
   })
   const terminator = new ServerTerminator(ctx, { buildWriter: deps.builds, details: deps.details, events: deps.events })
   const actions = new ServerActions(ctx, {
-    ...{ writer, starter, terminator, startFailures },
+    writer,
+    starter,
+    terminator,
+    startFailures,
     saved: (entry) => deps.heldHeartbeats.answerChanged(entry),
   })
   const serverRemoved = () => deps.drainer.checkProgress()

@@ -40,7 +40,8 @@ async function allocateOwnServer(
   const { build, ref: server } = entry
   const caller = { kind: 'game', name: server.name } as const
   const subjectOf = (sessionID = checked.value.sessionID) => ({
-    ...{ build: build.ref, server },
+    build: build.ref,
+    server,
     ...(sessionID !== undefined && { sessionID }),
   })
   const allocate = () => selfAllocation.allocate(entry, checked.value)

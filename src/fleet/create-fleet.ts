@@ -95,7 +95,15 @@ export async function createFleet(options: FleetOptions): Promise<Fleet> {
     await term.begun
     if (agent && 'port' in agentOptions && agentOptions.port === 0) warnOfNewPort(term, backend, resolved.logger)
     const fleet = facade({
-      ...{ term, backend, store, resolved, agentAddress, link, audit, target, handOver },
+      term,
+      backend,
+      store,
+      resolved,
+      agentAddress,
+      link,
+      audit,
+      target,
+      handOver,
       cleanUp,
     })
     cleanUp.unshift(followAllocationRequests({ store, term, allocate: fleet.allocate, limits: resolved.limits }))

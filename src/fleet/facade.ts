@@ -50,7 +50,10 @@ export function facade(deps: FacadeDependencies): Fleet {
   const { forwardHeartbeat, ...answers } = target
   const view = new ResourceView(term, apiGroup)
   const health = new HealthCheck({
-    ...{ store, backend, clock: resolved.clock, logger: resolved.logger },
+    store,
+    backend,
+    clock: resolved.clock,
+    logger: resolved.logger,
     notReadyReason: () => term.notReadyReason(),
     cannotLeadReason: () => term.cannotLeadReason(),
     leads: () => term.leads(),
@@ -76,7 +79,9 @@ export function facade(deps: FacadeDependencies): Fleet {
       maxWaitMs: limits.maxWaitMs,
       maxWaiting: limits.maxWaiting,
       cannotLeadReason: () => term.cannotLeadReason(),
-      ...{ observers, link, handOver },
+      observers,
+      link,
+      handOver,
     }),
     ...answers,
     ...(forwardHeartbeat && { forwardHeartbeat }),

@@ -43,7 +43,9 @@ export function readAllocation(object: KubeObject): AllocationObject {
   const ttlMs = (numberAt(spec, 'ttlSecondsAfterFinished') ?? ttlSecondsAfterFinished) * 1_000
   return {
     ref: refOf(object),
-    ...{ uid, generation, revision: revisionOf(object) },
+    uid,
+    generation,
+    revision: revisionOf(object),
     request: requestOf(spec, status, uid),
     ttlMs,
     waitUntil: createdAt + (numberAt(spec, 'waitSeconds') ?? waitSeconds) * 1_000,

@@ -145,7 +145,9 @@ class LeaderLabel {
     const { api, label, pod } = this.#deps
     const annotations = { [leaseAnnotation(label)]: value && this.#lease }
     await api.request({
-      ...{ what: `label pod ${name}`, method: 'PATCH', path: pathOf(pods, { namespace: pod.namespace, name }) },
+      what: `label pod ${name}`,
+      method: 'PATCH',
+      path: pathOf(pods, { namespace: pod.namespace, name }),
       body: { metadata: { labels: { [label]: value }, annotations } },
       // A host that is no longer the leader may remove its own label.
       unfenced: value === null && name === pod.name,

@@ -50,7 +50,10 @@ export function observe(
   const renewTime = textAt(spec, 'renewTime') ?? ''
   const ownMs = seconds === undefined ? leaseMs : seconds * 1_000
   return {
-    ...{ holder, revision, at, renewTime },
+    holder,
+    revision,
+    at,
+    renewTime,
     transitions: numberAt(spec, 'leaseTransitions') ?? 0,
     leaseMs: before?.renewTime === renewTime ? Math.max(before.leaseMs, ownMs) : ownMs,
     acquiredAt: textAt(spec, 'acquireTime') ?? '',

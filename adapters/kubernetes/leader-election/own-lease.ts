@@ -193,7 +193,9 @@ export class OwnLease {
   #object(resourceVersion: string | undefined, spec: object, isHeld = true): object {
     const { namespace, name, scope, address } = this.#deps
     const metadata = {
-      ...{ namespace, name, ...(resourceVersion !== undefined && { resourceVersion }) },
+      namespace,
+      name,
+      ...(resourceVersion !== undefined && { resourceVersion }),
       ...(scope && {
         annotations: {
           ...scopeAnnotation(scope),

@@ -94,8 +94,11 @@ export class LabelRepair {
     await api.pause(pauseMs(repairs, retryLimits), signal)
     const { labels, annotations } = missing
     const repaired = await api.object({
-      ...{ what: `restore the labels of pod ${ref.name}`, method: 'PATCH', path: pathOf(podType, ref) },
-      ...{ body: { metadata: { uid: podUid, labels, annotations } }, signal },
+      what: `restore the labels of pod ${ref.name}`,
+      method: 'PATCH',
+      path: pathOf(podType, ref),
+      body: { metadata: { uid: podUid, labels, annotations } },
+      signal,
     })
     this.#repairs.set(podUid, repairs + 1)
     pods.add(repaired)

@@ -63,7 +63,10 @@ export function podIn(value: unknown): Pod | undefined {
         .map((volume) => ({ name: volume.name, secret: { secretName: volume.secret?.secretName } })),
     },
     status: {
-      ...{ phase, hostIP, reason, message },
+      phase,
+      hostIP,
+      reason,
+      message,
       conditions: conditionsOfTypes(conditions, ['DisruptionTarget', 'PodScheduled', 'Ready']),
       initContainerStatuses: initContainerStatuses?.map(containerStatusIn),
       containerStatuses: containerStatuses?.map(containerStatusIn),

@@ -16,7 +16,8 @@ export function instanceOf(pod: Pod, identity: Identity, { address, ...problems 
   const { ref, uid, ports } = identity
   const node = pod.spec?.nodeName
   return {
-    ...{ ref, uid },
+    ref,
+    uid,
     ...(address !== undefined && { address }),
     ...(node !== undefined && { node }),
     ports,

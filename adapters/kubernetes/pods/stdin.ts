@@ -29,7 +29,10 @@ export async function writeStdin(target: StdinTarget, line: string, { signal }: 
   if (game['stdinOnce'] === true) throw noStdin(ref, 'once')
   if (snapshot.instance.phase !== 'running') throw noStdin(ref, 'ended')
   const stream = await api.open({
-    ...{ what, method: 'GET', path: pathOf(podType, { ...ref, subresource: 'attach' }), signal },
+    what,
+    method: 'GET',
+    path: pathOf(podType, { ...ref, subresource: 'attach' }),
+    signal,
     query: { container, stdin: true },
     headers: handshake(clock),
   })

@@ -38,8 +38,13 @@ function environmentOf(container: Fields, input: ContainerSpecInput): readonly o
   const hostNetwork = isOnHostNetwork(spec.template)
   const sdk = sdkEnvironment({
     ...spec.sdk,
-    ...{ buildID: spec.build.buildID, server: spec.ref, ports: [], folders },
-    ...{ node: unscheduled, publicAddress: unscheduled, instanceNumber: 0 },
+    buildID: spec.build.buildID,
+    server: spec.ref,
+    ports: [],
+    folders,
+    node: unscheduled,
+    publicAddress: unscheduled,
+    instanceNumber: 0,
     platform: platformOn(unscheduled, platform),
   })
   const template = objectsAt(container, 'env')

@@ -109,7 +109,9 @@ export class IncompletePods {
     if (this.#unread.delete(podUid)) this.#deps.onRemoving(snapshot)
     try {
       await api.request({
-        ...{ what: `delete pod ${identity.ref.name}`, method: 'DELETE', path: pathOf(podType, identity.ref) },
+        what: `delete pod ${identity.ref.name}`,
+        method: 'DELETE',
+        path: pathOf(podType, identity.ref),
         body: { gracePeriodSeconds: 0, preconditions: { uid: podUid } },
       })
     } catch (error) {

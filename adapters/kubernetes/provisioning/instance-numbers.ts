@@ -37,7 +37,9 @@ export class InstanceNumbers {
     const number = this.#chosen.get(podUid)?.number ?? lowestFreeNumber(this.#heldOn(node))
     this.#chosen.set(podUid, { node, number })
     const annotated = await api.object({
-      ...{ what: `number pod ${identity.ref.name}`, method: 'PATCH', path: pathOf(podType, identity.ref) },
+      what: `number pod ${identity.ref.name}`,
+      method: 'PATCH',
+      path: pathOf(podType, identity.ref),
       body: { metadata: { uid: podUid, annotations: instanceNumberAnnotation(names, number) } },
       group: buildKeyOf(names, snapshot),
     })

@@ -70,7 +70,9 @@ export class PodEvents {
     const { namespace, name } = ref
     try {
       const { items } = await api.list({
-        ...{ what: `list the events of pod ${name}`, method: 'GET', path: pathOf(kubeEvents, { namespace }) },
+        what: `list the events of pod ${name}`,
+        method: 'GET',
+        path: pathOf(kubeEvents, { namespace }),
         query: { fieldSelector: `involvedObject.uid=${podUid}` },
         timeoutMs: readTimeoutMs,
       })

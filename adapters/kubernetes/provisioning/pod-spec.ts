@@ -50,7 +50,8 @@ export function podOf(input: PodSpecInput): object {
     metadata: {
       // Only labels and annotations are copied from the template's metadata; other fields, such as its name, do not apply to
       // the pod.
-      ...{ name: spec.ref.name, namespace: spec.ref.namespace },
+      name: spec.ref.name,
+      namespace: spec.ref.namespace,
       labels: {
         ...objectAt(metadata, 'labels'),
         ...labelsOf(names, spec.build.name, identity),

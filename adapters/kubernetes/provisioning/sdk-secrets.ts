@@ -167,7 +167,10 @@ export class SdkSecrets {
     const instanceNumber = await numbers.assign(snapshot, node)
     const found = pods.nodeOf(pod)
     const body = secretOf(name, spec, identity.ports, {
-      ...{ uid: podUid, node, address, instanceNumber },
+      uid: podUid,
+      node,
+      address,
+      instanceNumber,
       platform: platformOn(node, platform, found && nodePlatform(found)),
     })
     const path = pathOf(secrets, { namespace: identity.ref.namespace })

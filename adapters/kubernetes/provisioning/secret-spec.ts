@@ -48,7 +48,8 @@ export function secretOf(name: string, spec: InstanceSpec, ports: readonly PortP
     // The kubelet keeps a watch open for each mutable secret that a pod mounts; immutable secrets avoid that load.
     immutable: true,
     metadata: {
-      ...{ name, namespace: ref.namespace },
+      name,
+      namespace: ref.namespace,
       ownerReferences: [{ apiVersion: apiVersionOf(podType), kind: podType.kind, name: ref.name, uid: pod.uid }],
     },
     stringData: { [configFile]: JSON.stringify(sdkConfigFile(sdk), undefined, 2), ...values },

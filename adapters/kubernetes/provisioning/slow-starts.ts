@@ -57,7 +57,9 @@ export class SlowStarts {
     if (!start) return {}
     const { ref, isSlow, events, refusedPorts } = start
     return {
-      ...{ isSlow, warning: events.warning, latestEvent: events.latest },
+      isSlow,
+      warning: events.warning,
+      latestEvent: events.latest,
       lacksEvents: this.#deps.events.isForbidden(ref.namespace),
       ...(refusedPorts.length > 0 && { refusedPorts }),
     }
@@ -72,8 +74,13 @@ export class SlowStarts {
     if (start || pod.spec?.nodeName === undefined) return
     const { clock } = this.#deps
     const begun: Start = {
-      ...{ ref: identity.ref, startedAt: clock.elapsed(), cancelTimer: () => {} },
-      ...{ isReading: false, isSlow: false, events: {}, refusedPorts: [] },
+      ref: identity.ref,
+      startedAt: clock.elapsed(),
+      cancelTimer: () => {},
+      isReading: false,
+      isSlow: false,
+      events: {},
+      refusedPorts: [],
     }
     this.#starts.set(podUid, begun)
     this.#scheduleCheck(podUid, begun)

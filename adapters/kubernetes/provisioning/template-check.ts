@@ -101,7 +101,10 @@ async function unknownFields(
   const sent = { ...body, spec: { ...body.spec, volumes } }
   try {
     const returned = await api.object({
-      ...{ what: 'check a pod template', method: 'POST', path: pathOf(pods, { namespace }), body: sent },
+      what: 'check a pod template',
+      method: 'POST',
+      path: pathOf(pods, { namespace }),
+      body: sent,
       query: { dryRun: 'All', fieldValidation: 'Strict' },
     })
     const fields = droppedFields(body.spec, returned['spec'], 'spec')

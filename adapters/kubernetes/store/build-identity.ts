@@ -67,8 +67,11 @@ export class BuildIdentities {
     const { servers, buildLabel } = this.#resources
     if (uid === undefined) return
     const { items } = await this.#api.list({
-      ...{ what: `list servers of build ${name}`, method: 'GET', path: pathOf(servers, { namespace }) },
-      ...{ query: { labelSelector: `${buildLabel}=${name}` }, signal: options?.signal },
+      what: `list servers of build ${name}`,
+      method: 'GET',
+      path: pathOf(servers, { namespace }),
+      query: { labelSelector: `${buildLabel}=${name}` },
+      signal: options?.signal,
     })
     const own = items.find((server) => server.metadata.ownerReferences?.some((owner) => owner.uid === uid))
     const buildUid = own && textAt(fieldsAt(own, 'spec'), 'buildUid')

@@ -44,8 +44,10 @@ export class ReadyConditions {
     const ready = isObject(found) ? found : {}
     const observed = ready['observedGeneration']
     this.#seen.set(key, {
-      ...{ revision, generation },
-      ...{ status: textAt(ready, 'status'), since: textAt(ready, 'lastTransitionTime') },
+      revision,
+      generation,
+      status: textAt(ready, 'status'),
+      since: textAt(ready, 'lastTransitionTime'),
       observedGeneration: typeof observed === 'number' ? observed : undefined,
     })
   }
@@ -69,7 +71,10 @@ export class ReadyConditions {
     const status = ready ? 'True' : 'False'
     const observedGeneration = isDeepStrictEqual(spec, current) ? seen?.generation : seen?.observedGeneration
     return {
-      ...{ type: 'Ready', status, reason, message },
+      type: 'Ready',
+      status,
+      reason,
+      message,
       lastTransitionTime: (seen?.status === status ? seen.since : undefined) ?? rfc3339(now),
       ...(observedGeneration !== undefined && { observedGeneration }),
     }

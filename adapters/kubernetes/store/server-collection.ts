@@ -87,7 +87,9 @@ export class ServerCollection extends CustomCollection<Server> {
     this.#resources = resources
     this.#editRefused = editRefused
     this.#specs = new SpecRepair({
-      ...{ api: deps.api, objects: this.objects, logger },
+      api: deps.api,
+      objects: this.objects,
+      logger,
       isGenuine: (spec) => encryption.isGenuine(textAt(spec, 'token') ?? '', textAt(spec, 'uid') ?? ''),
     })
     this.#journal = new ServerJournal({

@@ -95,9 +95,15 @@ export class KubernetesStore implements Store {
     }
     const { term = () => undefined, minGroup } = options
     const journal = {
-      ...{ clock, logger, term, key: () => this.deriveKey('journal') },
+      clock,
+      logger,
+      term,
+      key: () => this.deriveKey('journal'),
       storage: new JournalObject({
-        ...{ api, resource: resources.journals, namespace: systemNamespace, name: leaseName({ group, namespaces }) },
+        api,
+        resource: resources.journals,
+        namespace: systemNamespace,
+        name: leaseName({ group, namespaces }),
       }),
       warn: (message: string) => this.#warnOfJournal(message),
       ...(minGroup !== undefined && { minGroup }),
@@ -109,11 +115,21 @@ export class KubernetesStore implements Store {
     this.#follower = new CollectionFollower({ api, clock, logger })
     const ownerOfServer = (ref: Ref) => this.ownerOfServer(ref)
     this.display = new ClusterDisplay({
-      ...{ api, clock, logger, builds: this.builds, resources, ownerOfServer },
+      api,
+      clock,
+      logger,
+      builds: this.builds,
+      resources,
+      ownerOfServer,
       messages: this.servers,
     })
     this.#key = new FleetKey({
-      ...{ api, clock, logger, group, namespace: systemNamespace, isLeading },
+      api,
+      clock,
+      logger,
+      group,
+      namespace: systemNamespace,
+      isLeading,
       serverPaths: this.servers.paths(),
       event: (event) => this.display.show(event),
     })

@@ -105,12 +105,19 @@ export class EventReporter {
     const after = ` after ${Math.round(durationMs / 1_000)} s`
     this.#ctx.endedSessions.report({
       type: 'SessionEnded',
-      ...{ at, build: build.ref, server: ref },
+      at,
+      build: build.ref,
+      server: ref,
       message: cutMessage(`session ${sessionID} on ${record.name} has ended${after}: ${cause}`),
-      ...{ sessionID, sessionUid: sessionUid(record, session), buildID: build.record.spec.buildID, reason },
+      sessionID,
+      sessionUid: sessionUid(record, session),
+      buildID: build.record.spec.buildID,
+      reason,
       ...(exitCode !== undefined && { exitCode }),
-      ...{ startedAt, durationMs },
-      ...{ initialPlayers: cutList(initialPlayers), players: cutList(players) },
+      startedAt,
+      durationMs,
+      initialPlayers: cutList(initialPlayers),
+      players: cutList(players),
     })
   }
 

@@ -3,7 +3,7 @@ import type { ServerSelector } from '../../rules/model/allocation.js'
 import type { ServerData } from '../../rules/model/server-data.js'
 import { type Candidate, compareCandidates, isByTime } from '../../rules/planning/order.js'
 import { fits, type Selection } from '../../rules/planning/selection.js'
-import { type AllocatableBucket, type DataGroup, sinceOf } from './data-groups.js'
+import { type AllocatableBucket, type DataGroup, groupLinkOf, sinceOf } from './data-groups.js'
 import type { BuildEntry, ServerEntry } from './entries.js'
 import type { LinkedSet } from './linked-set.js'
 
@@ -102,7 +102,7 @@ function firstWithRoom(servers: LinkedSet<ServerEntry>, change: Selection['chang
 
 function lastWithRoom(servers: LinkedSet<ServerEntry>, change: Selection['change']): ServerEntry | undefined {
   let read = 0
-  for (let entry = servers.last; entry && read < maxAnnotationsRead; entry = entry.groupLink.before, read++) {
+  for (let entry = servers.last; entry && read < maxAnnotationsRead; entry = groupLinkOf(entry).before, read++) {
     if (hasRoom(entry, change)) return entry
   }
   return undefined

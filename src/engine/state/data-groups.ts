@@ -4,8 +4,8 @@
  */
 import { canonical } from '../../rules/model/canonical.js'
 import { noData, type ServerData } from '../../rules/model/server-data.js'
-import type { Bucket, BuildEntry, ServerEntry } from './entries.js'
-import { type Link, LinkedSet } from './linked-set.js'
+import type { Bucket, BuildEntry, DataLinks, ServerEntry } from './entries.js'
+import { type Link, LinkedSet, unlinked } from './linked-set.js'
 import { type Machine, type MachineLoads, machineOf } from './machine-loads.js'
 
 const allocatable = ['ready', 'outdatedReady', 'unheard', 'outdatedUnheard'] as const
@@ -129,16 +129,20 @@ export class DataGroups {
   }
 }
 
-function timeLinkOf({ timeLink }: ServerEntry): Link<ServerEntry> {
-  return timeLink
+function linksOf(entry: ServerEntry): DataLinks {
+  return (entry.dataLinks ??= { time: unlinked(), group: unlinked(), machine: unlinked() })
 }
 
-function groupLinkOf({ groupLink }: ServerEntry): Link<ServerEntry> {
-  return groupLink
+function timeLinkOf(entry: ServerEntry): Link<ServerEntry> {
+  return linksOf(entry).time
 }
 
-function machineLinkOf({ machineLink }: ServerEntry): Link<ServerEntry> {
-  return machineLink
+export function groupLinkOf(entry: ServerEntry): Link<ServerEntry> {
+  return linksOf(entry).group
+}
+
+function machineLinkOf(entry: ServerEntry): Link<ServerEntry> {
+  return linksOf(entry).machine
 }
 
 /** A server whose data change, or that was not ready for a while, gets its place back. Others belong at the end. */

@@ -46,6 +46,15 @@ export interface StartInProgress {
   readonly doublings: number
 }
 
+/** The positions of a server among those of its build that can be allocated, in the order of time. */
+export interface DataLinks {
+  readonly time: Link<ServerEntry>
+  /** Among those with the same data. */
+  readonly group: Link<ServerEntry>
+  /** Among those of them on its machine. */
+  readonly machine: Link<ServerEntry>
+}
+
 /** A place on a server that a caller has taken for a session. Changed through the inventory. */
 export interface Place {
   readonly entry: ServerEntry
@@ -84,12 +93,8 @@ export interface ServerEntry {
   readonly heartbeatLink: Link<ServerEntry>
   /** The server's position in `heldReady` or `dueReady` of its build. */
   readonly nextHeartbeatLink: Link<ServerEntry>
-  /** The server's position among the servers of its build that can be allocated, in the order of time. */
-  readonly timeLink: Link<ServerEntry>
-  /** The same, of those with the same data. */
-  readonly groupLink: Link<ServerEntry>
-  /** The same, of those of them on its machine. */
-  readonly machineLink: Link<ServerEntry>
+  /** Undefined until a request selects servers of the build by their data. */
+  dataLinks: DataLinks | undefined
   /** The places that callers have taken for sessions that the record does not have yet, in the order in which they came. */
   places: readonly Place[]
   /** The game's reports that it has ended sessions, until that is durable. Until then the record has these sessions. */

@@ -42,20 +42,29 @@ export function maintenanceNotice(at: number, resource: string): MaintenanceNoti
   const id = String(Math.floor(at / 1000))
   const [eventId, description] = [`maintenance-${id}`, `Maintenance of ${resource}`]
   const event: MaintenanceEvent = {
-    ...{ eventId, EventId: eventId },
-    ...{ eventType: 'Reboot', EventType: 'Reboot' },
-    ...{ resourceType: 'VirtualMachine', ResourceType: 'VirtualMachine' },
+    eventId,
+    EventId: eventId,
+    eventType: 'Reboot',
+    EventType: 'Reboot',
+    resourceType: 'VirtualMachine',
+    ResourceType: 'VirtualMachine',
     Resources: Object.freeze([resource]),
-    ...{ eventStatus: 'Scheduled', EventStatus: 'Scheduled' },
-    ...{ notBefore: time, NotBefore: time },
-    ...{ description, Description: description },
-    ...{ eventSource: 'Platform', EventSource: 'Platform' },
-    ...{ durationInSeconds: -1, DurationInSeconds: -1 },
+    eventStatus: 'Scheduled',
+    EventStatus: 'Scheduled',
+    notBefore: time,
+    NotBefore: time,
+    description,
+    Description: description,
+    eventSource: 'Platform',
+    EventSource: 'Platform',
+    durationInSeconds: -1,
+    DurationInSeconds: -1,
   }
   return Object.freeze({
     nextScheduledMaintenanceUtc: time,
     maintenanceSchedule: Object.freeze({
-      ...{ documentIncarnation: id, DocumentIncarnation: id },
+      documentIncarnation: id,
+      DocumentIncarnation: id,
       Events: Object.freeze([Object.freeze(event)]),
     }),
   })

@@ -112,8 +112,15 @@ export const sdkVariables: ReadonlySet<string> = new Set([
   'GSDK_CONFIG_FILE',
   ...Object.keys(
     sdkEnvironment({
-      ...{ heartbeatEndpoint: '', sessionHostId: '', buildMetadata: {}, buildID: '', publicAddress: '', ports: [] },
-      ...{ server: { namespace: '', name: '' }, node: '', instanceNumber: 0 },
+      heartbeatEndpoint: '',
+      sessionHostId: '',
+      buildMetadata: {},
+      buildID: '',
+      publicAddress: '',
+      ports: [],
+      server: { namespace: '', name: '' },
+      node: '',
+      instanceNumber: 0,
       platform: { titleId: '', region: '', fullyQualifiedDomainName: '' },
       folders: { logs: '', dumps: '', certificates: '', sharedContent: '' },
     }),

@@ -87,8 +87,12 @@ export class EventWriter {
     const body = {
       metadata: { namespace, name: `${name}.${suffix}` },
       involvedObject: object,
-      ...{ type, reason, message: message.slice(0, 1_000) },
-      ...{ firstTimestamp: time, lastTimestamp: time, count: 1 },
+      type,
+      reason,
+      message: message.slice(0, 1_000),
+      firstTimestamp: time,
+      lastTimestamp: time,
+      count: 1,
       source: { component: 'gamekeeper' },
     }
     await this.#deps.api.request({

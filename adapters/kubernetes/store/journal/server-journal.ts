@@ -81,11 +81,18 @@ export class ServerJournal {
     }
     this.#journal = new Journal({ ...deps, storage: measured }, this.#pending)
     this.#statuses = new StatusWriter({
-      ...{ ...deps, objects: this.#objects, journal: this.#journal, pending: this.#pending, pace: this.#pace },
+      ...deps,
+      objects: this.#objects,
+      journal: this.#journal,
+      pending: this.#pending,
+      pace: this.#pace,
       isBusy: (ref) => this.#busy.has(keyOf(ref)),
     })
     this.#group = new GroupCommit({
-      ...{ clock: deps.clock, journal: this.#journal, pending: this.#pending, pace: this.#pace },
+      clock: deps.clock,
+      journal: this.#journal,
+      pending: this.#pending,
+      pace: this.#pace,
       minGroup: deps.minGroup ?? 2,
       added: () => this.#statuses.wake(),
     })

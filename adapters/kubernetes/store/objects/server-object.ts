@@ -206,7 +206,10 @@ function readEnding(ending: unknown): Ending | undefined {
   if (reason === undefined || at === undefined) return undefined
   const exitCode = ending['exitCode']
   return {
-    ...{ reason, message: textAt(ending, 'message') ?? '', crash: ending['crash'] === true, at },
+    reason,
+    message: textAt(ending, 'message') ?? '',
+    crash: ending['crash'] === true,
+    at,
     ...(typeof exitCode === 'number' && { exitCode }),
   }
 }

@@ -42,7 +42,9 @@ export function sessionFields({ reachedActiveOn, sessions, startedSessions }: Se
   const isPlain = only.number === startedSessions && only.startedAt === reachedActiveOn && !only.ending
   if (sessions.length === 1 && isPlain) return { sessionID: only.id, ...fieldsOf(only) }
   const list = sessions.map((session) => ({
-    ...{ sessionID: session.id, number: session.number, startedAt: rfc3339(session.startedAt) },
+    sessionID: session.id,
+    number: session.number,
+    startedAt: rfc3339(session.startedAt),
     ...fieldsOf(session),
     ...(session.ending && { ending: true }),
   }))
