@@ -5,18 +5,16 @@ import { keyOf, type Ref, type RefLike } from '../../src/rules/model/resources.j
 import type { DeferredListeners } from './deferred-listeners.js'
 import { Nodes } from './nodes.js'
 import type { ResolvedMemoryOptions } from './options.js'
-import { ScriptedServer } from './scripted-server.js'
+import { ScriptedServer, type ScriptedServerDependencies } from './scripted-server.js'
 
 export class MemoryServers {
-  readonly #options: ResolvedMemoryOptions
-  readonly #listeners: DeferredListeners
+  readonly #shared: ScriptedServerDependencies
   readonly #nodes: Nodes
   readonly #servers = new Map<string, ScriptedServer>()
   readonly #failures: Error[] = []
 
   constructor(options: ResolvedMemoryOptions, listeners: DeferredListeners) {
-    this.#options = options
-    this.#listeners = listeners
+    this.#shared = { options, listeners, onGone: ({ spec }) => this.#servers.delete(keyOf(spec.ref)) }
     this.#nodes = new Nodes(options.nodes, options.portRange)
   }
 
@@ -32,11 +30,7 @@ export class MemoryServers {
     if (existing) throw new FleetError('conflict', `server ${key} still exists with uid ${existing.spec.uid}`)
     const failure = this.#failures.shift()
     if (failure) throw failure
-    const server = new ScriptedServer(spec, this.#nodes.place(spec.portsToExpose), {
-      options: this.#options,
-      listeners: this.#listeners,
-      onGone: () => void this.#servers.delete(key),
-    })
+    const server = new ScriptedServer(spec, this.#nodes.place(spec.portsToExpose), this.#shared)
     this.#servers.set(key, server)
     server.start()
     return server

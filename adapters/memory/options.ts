@@ -112,12 +112,14 @@ export function resolveMemoryOptions(options: MemoryBackendOptions): ResolvedMem
     throw new FleetError('invalid', `nodes must be one or more distinct names, but is ${shown(nodes)}`)
   }
   const script = options.script ?? 'auto'
+  const common = { autoReady: script !== 'manual', startsAfterMs: options.startLatencyMs ?? 0, exitsAfterMs: 0 }
   return Object.freeze({
     clock,
     heartbeatClock: clock ?? backgroundClock,
     scriptOf(spec: InstanceSpec) {
-      const own = typeof script === 'function' ? script(spec) : {}
-      const { autoReady = script !== 'manual', startsAfterMs = options.startLatencyMs ?? 0, exitsAfterMs = 0 } = own
+      if (typeof script !== 'function') return common
+      const own = script(spec)
+      const { autoReady = true, startsAfterMs = common.startsAfterMs, exitsAfterMs = 0 } = own
       if (startsAfterMs !== Infinity) checkTime('startsAfterMs', startsAfterMs, clock)
       checkTime('exitsAfterMs', exitsAfterMs, clock)
       return { ...own, autoReady, startsAfterMs, exitsAfterMs }

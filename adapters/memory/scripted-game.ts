@@ -1,7 +1,7 @@
 /**
  * The game on a server of the memory backend. Keeps the state that a real SDK keeps, and sends heartbeats to the listener.
  */
-import type { BackendListener } from '../../src/contracts/backend.js'
+import type { BackendListener, InstanceSpec } from '../../src/contracts/backend.js'
 import { FleetError } from '../../src/contracts/errors.js'
 import type {
   EndedSession,
@@ -11,25 +11,30 @@ import type {
   NumberedSessionConfig,
   SessionConfig,
 } from '../../src/rules/game/heartbeat.js'
+import { keyOf } from '../../src/rules/model/resources.js'
 import { afterAnswer, afterOwnEnd, noOwnSessions, reportOf } from '../../src/rules/game/own-sessions.js'
 import { callSafely, type DeferredListeners } from './deferred-listeners.js'
 import type { ResolvedMemoryOptions, ResolvedServerScript } from './options.js'
 
+/** The server on which the game runs. */
+export interface GameHost {
+  readonly spec: InstanceSpec
+  readonly phase: 'pending' | 'running' | 'exited' | 'gone'
+  exit(code: number): void
+}
+
+/** Shared by all games. */
 export interface ScriptedGameDependencies {
-  readonly sessionHostId: string
-  /** Name of the server, used in messages. */
-  readonly server: string
-  readonly script: ResolvedServerScript
   readonly options: ResolvedMemoryOptions
   readonly listeners: DeferredListeners
-  readonly isRunning: () => boolean
-  readonly exit: (code: number) => void
 }
 
 /** Shared by all games that wait for nothing. */
 export const nothing: () => void = () => {}
 
 export class ScriptedGame {
+  readonly #host: GameHost
+  readonly #script: ResolvedServerScript
   readonly #deps: ScriptedGameDependencies
   #state: GameState = 'Initializing'
   #health: Heartbeat['health'] = 'Healthy'
@@ -48,7 +53,9 @@ export class ScriptedGame {
   /** Why the game is no longer running. */
   #end: FleetError | undefined
 
-  constructor(deps: ScriptedGameDependencies) {
+  constructor(host: GameHost, script: ResolvedServerScript, deps: ScriptedGameDependencies) {
+    this.#host = host
+    this.#script = script
     this.#deps = deps
   }
 
@@ -88,8 +95,8 @@ export class ScriptedGame {
   }
 
   start(): void {
-    const { script, options, listeners } = this.#deps
-    if (!script.autoReady) return
+    const { options, listeners } = this.#deps
+    if (!this.#script.autoReady) return
     this.#isSending = true
     if (options.readyAfterMs === 0) this.#state = 'StandingBy'
     else if (options.clock) this.#cancelReady = options.clock.after(options.readyAfterMs, () => this.#becomeReady())
@@ -98,9 +105,9 @@ export class ScriptedGame {
 
   /** Sends a heartbeat at the test's request. */
   heartbeat(change: Partial<Heartbeat>): HeartbeatAnswer {
-    const { listeners, server, sessionHostId } = this.#deps
-    const listener = listeners.current
+    const listener = this.#deps.listeners.current
     if (!listener) {
+      const server = keyOf(this.#host.spec.ref)
       throw new FleetError('unavailable', `no fleet runs on this backend to receive the heartbeat of server ${server}`)
     }
     this.#state = change.state ?? this.#state
@@ -109,7 +116,7 @@ export class ScriptedGame {
     this.#ended = change.endedSession ?? this.#ended
     this.#isSending = true
     this.#cancelHold()
-    const answer = listener.heartbeat(sessionHostId, this.#current())
+    const answer = listener.heartbeat(this.#host.spec.sdk.sessionHostId, this.#current())
     this.#handle(answer)
     this.#scheduleBeat()
     return answer
@@ -133,7 +140,7 @@ export class ScriptedGame {
   endSession(sessionID: string): HeartbeatAnswer {
     const session = this.sessions.find(({ sessionId }) => sessionId === sessionID)
     if (!session) {
-      throw new FleetError('not-found', `server ${this.#deps.server} does not run the session ${sessionID}`)
+      throw new FleetError('not-found', `server ${keyOf(this.#host.spec.ref)} does not run the session ${sessionID}`)
     }
     this.#own = afterOwnEnd(this.#own, session.number)
     this.#session = this.#own.running[0]
@@ -142,12 +149,11 @@ export class ScriptedGame {
 
   /** Sends a heartbeat on the game's own initiative. */
   beat(): void {
-    const { listeners, sessionHostId, isRunning } = this.#deps
-    if (!isRunning() || !this.#isSending) return
-    const listener = listeners.current
+    if (this.#host.phase !== 'running' || !this.#isSending) return
+    const listener = this.#deps.listeners.current
     this.#cancelHold()
     if (listener) {
-      callSafely(() => this.#handle(listener.heartbeat(sessionHostId, this.#current())))
+      callSafely(() => this.#handle(listener.heartbeat(this.#host.spec.sdk.sessionHostId, this.#current())))
       this.#awaitSession(listener)
     }
     this.#scheduleBeat()
@@ -179,33 +185,34 @@ export class ScriptedGame {
   }
 
   #scheduleBeat(): void {
-    const { options, isRunning } = this.#deps
+    const { options } = this.#deps
     this.#cancelBeat()
-    if (options.heartbeatIntervalMs === 0 || !isRunning()) return
+    if (options.heartbeatIntervalMs === 0 || this.#host.phase !== 'running') return
     const ms = options.heartbeatIntervalMs ?? this.#answer?.nextHeartbeatIntervalMs ?? 1000
     this.#cancelBeat = options.heartbeatClock.after(ms, () => this.beat())
   }
 
   /** Without a clock the next heartbeat may be late, so the fleet holds the answer until it has a session for the server. */
   #awaitSession(listener: BackendListener): void {
-    const { options, script, sessionHostId } = this.#deps
-    if (options.clock || !script.autoReady || this.#state !== 'StandingBy') return
+    const { sessionHostId } = this.#host.spec.sdk
+    if (this.#deps.options.clock || !this.#script.autoReady || this.#state !== 'StandingBy') return
     const answer = (later: HeartbeatAnswer) => this.#handle(later)
     callSafely(() => {
-      this.#cancelHold = listener.holdHeartbeat?.(sessionHostId, { waitMs: Infinity, answer }) ?? (() => {})
+      this.#cancelHold = listener.holdHeartbeat?.(sessionHostId, { waitMs: Infinity, answer }) ?? nothing
     })
   }
 
   #current(): Heartbeat {
     const [state, health, players] = [this.#state, this.#health, this.#players]
-    const several = this.#deps.script.takesSeveral && { several: reportOf(this.#own) }
+    const several = this.#script.takesSeveral && { several: reportOf(this.#own) }
     const ended = several || (this.#ended && { endedSession: this.#ended })
     return health === undefined ? { state, players, ...ended } : { state, health, players, ...ended }
   }
 
   /** Handles the fleet's answer as a real SDK does. */
   #handle(answer: HeartbeatAnswer): void {
-    const { listeners, script, exit } = this.#deps
+    const { listeners } = this.#deps
+    const script = this.#script
     this.#answer = answer
     // The fleet may not know yet that the session has ended.
     if (this.#hasEnded(answer)) return
@@ -223,7 +230,7 @@ export class ScriptedGame {
       this.#state = 'Terminating'
       listeners.defer(() => {
         this.beat()
-        exit(0)
+        this.#host.exit(0)
       })
     }
   }
@@ -243,8 +250,7 @@ export class ScriptedGame {
 
   /** Without a clock the next heartbeat may be late, so an idle server also receives its session when a test reads it. */
   #pollSession(): void {
-    const { options, script } = this.#deps
-    if (!options.clock && script.autoReady && this.#state === 'StandingBy') this.beat()
+    if (!this.#deps.options.clock && this.#script.autoReady && this.#state === 'StandingBy') this.beat()
   }
 }
 

@@ -14,15 +14,13 @@ import type {
 import { keyOf, type Ref } from '../../src/rules/model/resources.js'
 import { gameContainerOf } from '../../src/rules/validation/template.js'
 import { noStdin } from '../shared/no-stdin.js'
-import type { DeferredListeners } from './deferred-listeners.js'
 import type { MemoryServer } from './memory-server.js'
 import type { Placement } from './nodes.js'
-import type { ResolvedMemoryOptions, ResolvedServerScript } from './options.js'
-import { nothing, ScriptedGame } from './scripted-game.js'
+import type { ResolvedServerScript } from './options.js'
+import { nothing, ScriptedGame, type ScriptedGameDependencies } from './scripted-game.js'
 
-export interface ScriptedServerDependencies {
-  readonly options: ResolvedMemoryOptions
-  readonly listeners: DeferredListeners
+/** Shared by all servers. */
+export interface ScriptedServerDependencies extends ScriptedGameDependencies {
   /** Called when the server is gone. */
   readonly onGone: (server: ScriptedServer) => void
 }
@@ -43,21 +41,12 @@ export class ScriptedServer implements MemoryServer {
   #destroyed: { readonly promise: Promise<void>; readonly resolve: () => void; deadlineMs: number } | undefined
 
   constructor(spec: InstanceSpec, placement: Placement, deps: ScriptedServerDependencies) {
-    const { options, listeners } = deps
     this.spec = spec
     this.#placement = placement
     this.#deps = deps
-    this.#script = options.scriptOf(spec)
+    this.#script = deps.options.scriptOf(spec)
     this.#instance = this.#snapshot('pending', { reason: this.#script.pendingReason ?? 'starting' })
-    this.#game = new ScriptedGame({
-      options,
-      listeners,
-      script: this.#script,
-      server: keyOf(spec.ref),
-      sessionHostId: spec.sdk.sessionHostId,
-      isRunning: () => this.#phase === 'running',
-      exit: (code) => this.exit(code),
-    })
+    this.#game = new ScriptedGame(this, this.#script, deps)
   }
 
   get ref(): Ref {
