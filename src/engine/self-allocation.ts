@@ -42,7 +42,7 @@ export class SelfAllocation {
       if (entry.record.reservedUntil !== undefined) throw inUseError(entry, 'is reserved')
       if (entry.record.state === 'Active') throw inUseError(entry, 'has another session')
       const key = sessionKey(sessionID)
-      const isOthers = entry.places.some(({ session, state }) => state === 'held' || sessionKey(session.id) !== key)
+      const isOthers = entry.places.some((place) => place.state === 'held' || place.key !== key)
       if (isOthers) throw inUseError(entry, 'is being allocated')
     }
     const { SessionID } = await this.#deps.allocator.allocate(

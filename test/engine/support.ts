@@ -12,6 +12,7 @@ import { EndedSessions } from '../../src/engine/reporting/ended-sessions.js'
 import { Emitter } from '../../src/fleet/events/emitter.js'
 import { silentLogger } from '../../src/contracts/logger.js'
 import type { Build, NewSession, Server, Session } from '../../src/rules/model/resources.js'
+import { sessionKey } from '../../src/rules/model/session-ids.js'
 import type { Selection } from '../../src/rules/planning/selection.js'
 import { memoryStore } from '../../src/stores/memory.js'
 import { templateHash } from '../../src/rules/planning/template-hash.js'
@@ -29,7 +30,7 @@ export function take(
   session: NewSession,
   selection?: Selection,
 ): Place {
-  const place: Place = { entry, session, selection, state: 'reserved', granted: undefined }
+  const place: Place = { entry, session, key: sessionKey(session.id), selection, state: 'reserved', granted: undefined }
   inventory.take(place)
   return place
 }

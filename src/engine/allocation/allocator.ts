@@ -81,9 +81,9 @@ export class Allocator {
     const first = this.#calls.get(key)
     if (first) return this.#join(first, request, options)
     if (undecided) return this.#allocateOnceDecided(undecided, request, options)
-    const call = newCall(request, this.#selectionOf(request, options), ++this.#lastTicket, options)
+    const call = newCall(key, request, this.#selectionOf(request, options), ++this.#lastTicket, options)
     this.#calls.set(key, call)
-    return (call.result = this.#run(key, held, call, request, options))
+    return (call.result = this.#run(held, call, options))
   }
 
   /** Each call waits up to its own timeout. */
@@ -137,17 +137,11 @@ export class Allocator {
     throw this.#noServerError(this.#homeOf(request, selection), selection, waitedMs)
   }
 
-  async #run(
-    key: string,
-    known: ServerEntry | undefined,
-    call: CallInProgress,
-    request: AllocationRequest,
-    options: AllocateOptions,
-  ): Promise<Allocation> {
+  async #run(known: ServerEntry | undefined, call: CallInProgress, options: AllocateOptions): Promise<Allocation> {
     const { clock, inventory } = this.#ctx
     const { writer } = this.#deps
     const { signal } = options
-    const { selection, session } = call
+    const { key, request, selection, session } = call
     const since = clock.elapsed()
     try {
       for (let held = known; ; held = inventory.serverBySessionKey(key)) {
@@ -269,7 +263,7 @@ export class Allocator {
     options: AllocateOptions,
   ): Promise<Place | undefined> {
     const { waitQueue } = this.#deps
-    const { selection, session } = call
+    const { selection } = call
     const { waitMs, signal } = options
     call.place = undefined
     for (const timeOut of call.timedOutJoins?.splice(0) ?? []) timeOut()
@@ -278,7 +272,7 @@ export class Allocator {
     if (leftMs <= 0) throw this.#noServerError(home, selection, waitedMs)
     if (this.#isQueueFull() && !call.hadServer) throw queueFullError(waitQueue.total, this.#ctx.limits.maxWaiting)
     const waiting = {
-      session: sessionKey(session.id),
+      session: call.key,
       ticket: call.ticket,
       waitMs: leftMs,
       selective: selection && this.#selector.callerOf(selection),

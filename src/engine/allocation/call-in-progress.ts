@@ -19,6 +19,8 @@ export interface AllocateOptions {
 
 export interface CallInProgress {
   readonly request: AllocationRequest
+  /** Of the session. */
+  readonly key: string
   readonly session: NewSession
   readonly selection: Selection | undefined
   /** Determines the position in the wait queue. The call keeps its ticket if it has to wait again. */
@@ -40,6 +42,7 @@ export interface CallInProgress {
 const pendingForever = new Promise<never>(() => {})
 
 export function newCall(
+  key: string,
   request: AllocationRequest,
   selection: Selection | undefined,
   ticket: number,
@@ -49,6 +52,7 @@ export function newCall(
   const inBatch = gate !== undefined
   return {
     request,
+    key,
     selection,
     ticket,
     confirms,

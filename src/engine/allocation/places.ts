@@ -23,7 +23,7 @@ export interface PlacesDependencies {
 }
 
 /** What takes a place: a session, and what its request demands of the server. */
-export type Wanted = Pick<Place, 'session' | 'selection'>
+export type Wanted = Pick<Place, 'key' | 'selection' | 'session'>
 
 export class Places {
   readonly #ctx: EngineContext
@@ -53,8 +53,8 @@ export class Places {
   }
 
   /** Takes a place for a session. An atomic batch only holds it. */
-  take(entry: ServerEntry, { session, selection }: Wanted, gate: BatchGate | undefined): Place {
-    const place: Place = { entry, session, selection, state: gate ? 'held' : 'reserved', granted: undefined }
+  take(entry: ServerEntry, { key, selection, session }: Wanted, gate: BatchGate | undefined): Place {
+    const place: Place = { entry, session, key, selection, state: gate ? 'held' : 'reserved', granted: undefined }
     const isIdle = entry.places.length === 0 && isAllocatable(entry.record)
     this.#ctx.inventory.take(place)
     this.#deps.retryGrace.remove(session.id, entry.build)

@@ -6,9 +6,8 @@ import { isIdle, transition } from '../../rules/lifecycle/lifecycle.js'
 import { withInitialHolds } from '../../rules/lifecycle/seats.js'
 import { mergedData } from '../../rules/lifecycle/server-data.js'
 import { unlapsed } from '../../rules/lifecycle/reservation.js'
-import { hasLaterEnd, sessionByKey } from '../../rules/lifecycle/sessions.js'
+import { hasLaterEnd, sessionWithId } from '../../rules/lifecycle/sessions.js'
 import type { Server } from '../../rules/model/resources.js'
-import { sessionKey } from '../../rules/model/session-ids.js'
 import { withChange } from '../../rules/planning/selection.js'
 import { repairedData } from '../../rules/validation/server-data.js'
 import type { Place, ServerEntry } from '../state/entries.js'
@@ -260,7 +259,7 @@ export class ServerWriter {
     const now = this.#clock.now()
     let next = withoutEnded(record, ends, now)
     for (const { entry, selection, session } of carried) {
-      const stored = sessionByKey(written, sessionKey(session.id))
+      const stored = sessionWithId(written, session.id)
       if (!stored) continue
       if (selection?.change) {
         const changed = withChange(next, selection, this.#inventory.nameable(entry.build))
@@ -335,7 +334,7 @@ interface Composed {
 }
 
 function isIn(record: Server, { session }: Place): boolean {
-  return sessionByKey(record, sessionKey(session.id))?.id === session.id
+  return sessionWithId(record, session.id) !== undefined
 }
 
 const recordDeleted = 'its record was deleted from the store'

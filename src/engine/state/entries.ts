@@ -59,6 +59,8 @@ export interface DataLinks {
 export interface Place {
   readonly entry: ServerEntry
   readonly session: NewSession
+  /** Of the session, see `sessionKey`. */
+  readonly key: string
   /** What the request demands of the server's data, and how it changes them. The write decides. */
   readonly selection: Selection | undefined
   /**

@@ -3,9 +3,9 @@
  * Synchronous and without I/O, so decisions made here cannot interleave.
  */
 import { gamePortsOf } from '../../rules/game/game-ports.js'
-import { sessionByKey, sessionsPerServer } from '../../rules/lifecycle/sessions.js'
+import { sessionByKey, sessionsPerServer, sessionWithId } from '../../rules/lifecycle/sessions.js'
 import { initialData } from '../../rules/lifecycle/server-data.js'
-import { type Build, draftOf, keyOf, type Ref, type NewSession, type Server } from '../../rules/model/resources.js'
+import { type Build, draftOf, keyOf, type Ref, type Server } from '../../rules/model/resources.js'
 import { sessionKey } from '../../rules/model/session-ids.js'
 import type { NameableBuild } from '../../rules/planning/selection.js'
 import { templateHash } from '../../rules/planning/template-hash.js'
@@ -17,7 +17,7 @@ import { NamedBuilds } from './named-builds.js'
 import { expectedOn, heldFor, PlayerIndex } from './player-index.js'
 import { SessionIndex } from './session-index.js'
 import { SlotIndex } from './slot-index.js'
-import { bucketOf, isDraining, isEmpty, isReady, serversOf } from './queries.js'
+import { bucketOf, isDraining, isEmpty, isReady, placeOf, serversOf } from './queries.js'
 import { RemovedServers } from './removed-servers.js'
 
 export interface InventoryListener {
@@ -191,12 +191,12 @@ export class Inventory {
 
   /** Takes a free place on a server, so that no other caller gets it. */
   take(place: Place): void {
-    const { entry, session, state } = place
+    const { entry, key, state } = place
     const isTaken = entry.places.length > 0 || entry.record.sessions.length > 0
     if (isTaken && !entry.build.slots?.hasFreePlace(entry))
       throw new Error(`server ${entry.record.name} has no free place`)
     entry.places = entry.places.length === 0 ? [place] : [...entry.places, place]
-    if (state !== 'held') this.#sessions.add(session, entry)
+    if (state !== 'held') this.#sessions.add(key, entry)
     this.#place(entry)
     this.slotsChanged(entry)
   }
@@ -204,15 +204,15 @@ export class Inventory {
   /** The session of a place that is held is to be written. */
   reserve(place: Place): void {
     place.state = 'reserved'
-    this.#sessions.add(place.session, place.entry)
+    this.#sessions.add(place.key, place.entry)
     this.slotsChanged(place.entry)
   }
 
   /** Gives up a place, whose session needs another server. */
   release(place: Place): void {
-    const { entry, session } = place
+    const { entry, key } = place
     this.#unlist(place, 'lost')
-    if (!this.#hasSession(entry, session)) this.#sessions.remove(session, entry)
+    if (!sessionByKey(entry.record, key) && !placeOf(entry, key)) this.#sessions.remove(key, entry)
     if (entry.places.length === 0) this.#listener.released(entry)
     this.#place(entry)
     this.slotsChanged(entry)
@@ -228,7 +228,7 @@ export class Inventory {
     const had = entry.record.sessions.length
     let granted = 0
     for (const place of entry.places) {
-      if (sessionByKey(record, sessionKey(place.session.id))?.id !== place.session.id) continue
+      if (!sessionWithId(record, place.session.id)) continue
       this.#unlist(place, 'durable')
       granted++
     }
@@ -247,7 +247,7 @@ export class Inventory {
     this.#servers.delete(keyOf(entry.record))
     this.#serversByHostId.delete(entry.hostId)
     this.#sessions.removeAll(entry.record, entry)
-    for (const { session } of entry.places) this.#sessions.remove(session, entry)
+    for (const { key } of entry.places) this.#sessions.remove(key, entry)
     this.players.remove(entry)
     const { build } = entry
     build.players -= entry.players.length
@@ -269,11 +269,6 @@ export class Inventory {
     const { entry } = place
     place.state = state
     entry.places = entry.places.length === 1 ? noPlaces : entry.places.filter((other) => other !== place)
-  }
-
-  #hasSession({ places, record }: ServerEntry, { id }: NewSession): boolean {
-    const key = sessionKey(id)
-    return sessionByKey(record, key) !== undefined || places.some(({ session }) => sessionKey(session.id) === key)
   }
 
   #indexSlots(build: BuildEntry): void {

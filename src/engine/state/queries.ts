@@ -4,7 +4,6 @@ import { type BuildCounts, buildHealth, type BuildReadiness, readinessOf } from 
 import { isAllocatable } from '../../rules/planning/allocation.js'
 import { clamped } from '../../rules/planning/scaling.js'
 import { endsOne, serversFor, withSessionsStandingBy } from '../../rules/lifecycle/sessions.js'
-import { sessionKey } from '../../rules/model/session-ids.js'
 import type { Bucket, BuildEntry, Place, ServerEntry } from './entries.js'
 
 /** True if the server runs, or will run, the build's current template. */
@@ -164,7 +163,7 @@ export function isBeingAllocated({ places }: ServerEntry): boolean {
 
 /** The place that a session with this key has taken on the server. */
 export function placeOf({ places }: ServerEntry, key: string): Place | undefined {
-  return places.length === 0 ? undefined : places.find(({ session }) => sessionKey(session.id) === key)
+  return places.length === 0 ? undefined : places.find((place) => place.key === key)
 }
 
 /** True if the entry's current record is in the store. */

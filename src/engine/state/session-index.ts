@@ -1,5 +1,5 @@
 /** Finds the server of a session, also while the server is only reserved for it. */
-import type { NewSession, Server } from '../../rules/model/resources.js'
+import type { Server } from '../../rules/model/resources.js'
 import { sessionKey } from '../../rules/model/session-ids.js'
 import type { ServerEntry } from './entries.js'
 
@@ -10,22 +10,20 @@ export class SessionIndex {
     return this.#servers.get(key)
   }
 
-  add(session: NewSession | undefined, entry: ServerEntry): void {
-    if (session) this.#servers.set(sessionKey(session.id), entry)
+  add(key: string, entry: ServerEntry): void {
+    this.#servers.set(key, entry)
   }
 
-  remove(session: NewSession | undefined, entry: ServerEntry): void {
-    if (!session) return
-    const key = sessionKey(session.id)
+  remove(key: string, entry: ServerEntry): void {
     if (this.#servers.get(key) === entry) this.#servers.delete(key)
   }
 
   addAll(server: Server, entry: ServerEntry): void {
-    for (const session of server.sessions) this.add(session, entry)
+    for (const { id } of server.sessions) this.add(sessionKey(id), entry)
   }
 
   removeAll(server: Server, entry: ServerEntry): void {
-    for (const session of server.sessions) this.remove(session, entry)
+    for (const { id } of server.sessions) this.remove(sessionKey(id), entry)
   }
 
   /** Call when the record of a server is replaced. */

@@ -16,6 +16,13 @@ export function sessionsPerServer({ sessionsPerServer: most }: Pick<BuildSpec, '
   return most !== undefined && most > 1 ? most : 1
 }
 
+/** The session of the server with exactly this id, as it was allocated. */
+export function sessionWithId({ sessions }: Sessions, id: string): Session | undefined {
+  const [first] = sessions
+  if (first === undefined || first.id === id) return first
+  return sessions.length === 1 ? undefined : sessions.find((session) => session.id === id)
+}
+
 /** The session of the server with this key, see `sessionKey`. */
 export function sessionByKey({ sessions }: Sessions, key: string): Session | undefined {
   // Most servers have one session or none.
