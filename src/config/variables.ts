@@ -193,10 +193,3 @@ export type SettingName = keyof typeof settings
 
 /** Variables with secrets. Each can instead be read from the file that `<name>_FILE` names. */
 export const secretVariables = ['ALLOCATE_TOKENS', 'READ_TOKENS', 'MANAGE_TOKENS', 'WEBHOOK_SECRET'] as const
-
-/** Names of earlier versions. Ignoring one in silence could, for example, move the fleet's Lease to another namespace. */
-export const renamedSettings: Readonly<Record<string, SettingName>> = {
-  HOME_NAMESPACE: 'SYSTEM_NAMESPACE',
-  ALLOW_HOSTS: 'ALLOWED_HOSTS',
-  ALLOW_ORIGINS: 'ALLOWED_ORIGINS',
-}

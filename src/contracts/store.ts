@@ -105,8 +105,6 @@ export interface StoreCheck {
   readonly lostWrites: number
   /** Number of usable records. */
   readonly records: Readonly<Record<RecordKind, number>>
-  /** Number of usable records without a checksum, from version 0.1. They get one when they are next written. */
-  readonly unchecked: number
 }
 
 /** Returns builds that replace lost ones, given all builds and servers that are not damaged. Called once, synchronously. */

@@ -4,7 +4,7 @@ import { resolve } from 'node:path'
 import type { PortRange } from '../index.js'
 import type { BearerToken, Compat, Role, SessionIDs, TlsOptions } from '../http/index.js'
 import { UsageError } from '../config/usage-error.js'
-import { renamedSettings, type SettingName, settings } from '../config/variables.js'
+import { type SettingName, settings } from '../config/variables.js'
 import { isLoopback } from '../platform/own-address.js'
 import { type LogLevel, logLevels } from './log.js'
 import {
@@ -82,9 +82,6 @@ export interface Config {
 
 /** Throws UsageError for the first variable with an invalid value. */
 export function readConfig(env: Readonly<Record<string, string | undefined>>, cwd: string): Config {
-  for (const [old, name] of Object.entries(renamedSettings)) {
-    if (env[old] !== undefined) throw new UsageError(`${old} was renamed: set ${name} instead`)
-  }
   const variable = (name: SettingName) => {
     const value = env[name]
     if (value?.trim() === '') throw new UsageError(`${name} is set but empty`)

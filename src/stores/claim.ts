@@ -11,25 +11,22 @@ import type { Environment } from './environment.js'
 
 export interface Holder extends ProcessIdentity {
   readonly hostname?: string
-  /** Absent if the holder could not create a socket, and in claims of older versions. */
+  /** Absent if the holder could not create a socket. */
   readonly socket?: string
 }
 
-export interface Claim {
-  /** The previous holder, if it ended without releasing the directory. */
-  readonly deadHolder: Holder | undefined
-  /** In data of format 1, at least as high as the highest version ever assigned to a record. */
-  readonly lastReserved: number
-}
-
-/** The newest data format that this version supports. Increase it for changes that older code would misinterpret. */
-const newestFormat = 2
+/** The data format. Increase it for changes that this code would misinterpret. */
+export const dataFormat = 1
 
 /**
- * Of several concurrent claims one succeeds. The claim of a dead process is ignored. Rejects with `directory-in-use`, or with
- * `directory-unusable` if the data has a newer format.
+ * Of several concurrent claims one succeeds. Returns the previous holder if it ended without releasing the directory. Rejects with
+ * `directory-in-use`, or with `directory-unusable` if the data has a newer format.
  */
-export async function claim(environment: Environment, directory: string, socket: string | undefined): Promise<Claim> {
+export async function claim(
+  environment: Environment,
+  directory: string,
+  socket: string | undefined,
+): Promise<Holder | undefined> {
   const { root, about } = environment
   const own: Holder = { ...currentProcess(), hostname: hostname(), ...(socket !== undefined && { socket }) }
   for (;;) {
@@ -37,24 +34,20 @@ export async function claim(environment: Environment, directory: string, socket:
     const text = root.transactionSync(() => about.get('holder'))
     const holder = readHolder(text)
     if (holder && (await isHolding(directory, holder))) throw inUse(directory, holder)
-    const lastReserved = replaceHolder(environment, directory, text, own)
-    if (lastReserved === undefined) continue
+    if (!replaceHolder(environment, directory, text, own)) continue
     if (holder?.socket !== undefined) await removeSocket(directory, holder.socket)
-    return { deadHolder: holder, lastReserved }
+    return holder
   }
 }
 
-/** Rejects as `claim` does, and changes nothing. Returns what is `lastReserved` in a claim. */
-export async function checkUnclaimed({ root, about }: Environment, directory: string): Promise<number> {
-  const [text, format, versions] = root.transactionSync(() => [
-    about.get('holder'),
-    formatIn(about),
-    Number(about.get('versions') ?? 0),
-  ])
+/** Rejects as `claim` does, and changes nothing. */
+export async function checkUnclaimed({ root, about }: Environment, directory: string): Promise<void> {
+  const text = root.transactionSync(() => {
+    throwIfNewer(about, directory)
+    return about.get('holder')
+  })
   const holder = readHolder(text)
   if (holder && (await isHolding(directory, holder))) throw inUse(directory, holder)
-  if (format > newestFormat) throw newerFormat(directory, format)
-  return versions
 }
 
 /** Allows another process to claim the directory. */
@@ -62,24 +55,26 @@ export function release({ root, about }: Environment): void {
   root.transactionSync(() => about.removeSync('holder'))
 }
 
-/** Returns the last reserved version, or undefined if another process has claimed the directory since `expected` was read. */
+/** Returns false if another process has claimed the directory since `expected` was read. */
 function replaceHolder(
   { root, about }: Environment,
   directory: string,
   expected: string | undefined,
   own: Holder,
-): number | undefined {
+): boolean {
   return root.transactionSync(() => {
-    const format = formatIn(about)
-    if (format > newestFormat) throw newerFormat(directory, format)
-    if (about.get('holder') !== expected) return undefined
+    throwIfNewer(about, directory)
+    if (about.get('holder') !== expected) return false
     about.putSync('holder', JSON.stringify(own))
-    return Number(about.get('versions') ?? 0)
+    return true
   })
 }
 
-function formatIn(about: Environment['about']): number {
-  return Number(about.get('format') ?? newestFormat)
+function throwIfNewer(about: Environment['about'], directory: string): void {
+  const format = Number(about.get('format') ?? dataFormat)
+  if (format <= dataFormat) return
+  const message = `the directory ${directory} holds data of format ${format}, but this version of gamekeeper supports formats up to ${dataFormat}: use the version that wrote it or a later one`
+  throw new FleetError('directory-unusable', message)
 }
 
 async function isHolding(directory: string, holder: Holder): Promise<boolean> {
@@ -93,11 +88,6 @@ function inUse(directory: string, { pid, hostname: host, socket }: Holder): Flee
   const elsewhere = host === undefined || host === hostname() ? '' : ` of ${host}`
   const who = isOwn ? ownProcess(pid) : `process ${pid}${elsewhere}`
   return new FleetError('directory-in-use', `the directory ${directory} is in use by ${who}`)
-}
-
-function newerFormat(directory: string, format: number): FleetError {
-  const message = `the directory ${directory} holds data of format ${format}, but this version of gamekeeper supports formats up to ${newestFormat}: use the version that wrote it or a later one`
-  return new FleetError('directory-unusable', message)
 }
 
 function readHolder(text: string | undefined): Holder | undefined {

@@ -15,7 +15,7 @@ export type Lmdb = Pick<typeof import('lmdb'), 'open'>
 export interface Environment {
   /** Key: `contents`. */
   readonly root: RootDatabase<string, string>
-  /** Keys: `format`, `holder`, and in data of format 1 `versions`. */
+  /** Keys: `format`, `holder`. */
   readonly about: Database<string, string>
 }
 

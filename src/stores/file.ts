@@ -11,7 +11,7 @@ import { loggerOf } from '../contracts/stderr-logger.js'
 import type { Collection, ReplaceLost, Store, StoreCheck } from '../contracts/store.js'
 import type { Build, Detail, Server } from '../rules/model/resources.js'
 import { backUp } from './backup.js'
-import { claim, release, type Claim } from './claim.js'
+import { claim, release } from './claim.js'
 import { DirectoryLock, throwIfHeld } from './directory-lock.js'
 import { checkFiles, directoryUnusable, flushDirectories, createDirectory } from './directory.js'
 import { DiskReserve } from './disk-reserve.js'
@@ -77,19 +77,19 @@ async function open(options: FileStoreOptions): Promise<Store> {
   const lmdb = loadLmdb()
   const lock = await openLock(directory, logger)
   let environment: Environment | undefined
-  let claimed: Claim | undefined
+  let isClaimed = false
   let newestVersion: NewestVersion | undefined
   try {
     // Without the lock, nothing shows whether another process is writing.
     if (lock) await checkStructureAlone(directory, lock)
     environment = openEnvironment(lmdb, directory)
     await flushDirectories(changedDirectories)
-    claimed = await claim(environment, directory, lock?.socket)
-    const { deadHolder } = claimed
+    const deadHolder = await claim(environment, directory, lock?.socket)
+    isClaimed = true
     if (deadHolder) logger.info({ directory, pid: deadHolder.pid }, 'took over the store of a process that has ended')
     newestVersion = new NewestVersion(directory)
     const opened = openForWriting(environment)
-    const contents = openContents(opened, opened.collections, claimed.lastReserved)
+    const contents = openContents(opened, opened.collections)
     const damage = await check(opened, newestVersion.found)
     for (const problem of damage.problems) logger.error({ directory, problem }, 'the store is damaged')
     const writer = new GroupWriter({
@@ -107,7 +107,7 @@ async function open(options: FileStoreOptions): Promise<Store> {
     return new FileStore({ directory, lmdb, writer, lock, isNew, damage, newestVersion })
   } catch (error) {
     newestVersion?.close()
-    if (environment) await abandon(environment, claimed)
+    if (environment) await abandon(environment, isClaimed)
     await lock?.close()
     throw FleetError.is(error) ? error : directoryUnusable(directory, error)
   }
@@ -134,9 +134,9 @@ async function checkStructureAlone(directory: string, { socket }: DirectoryLock)
   }
 }
 
-async function abandon(environment: Environment, claimed: Claim | undefined): Promise<void> {
+async function abandon(environment: Environment, isClaimed: boolean): Promise<void> {
   try {
-    if (claimed) release(environment)
+    if (isClaimed) release(environment)
   } catch {
     // The caller gets the original error. The claim becomes invalid when this process ends.
   }

@@ -61,10 +61,10 @@ async function readCopy(copy: string, directory: string): Promise<StoreContents>
   const newestVersion = new NewestVersion(copy)
   const environment = openEnvironment(loadLmdb(), copy)
   try {
-    const lastReserved = await checkUnclaimed(environment, directory)
+    await checkUnclaimed(environment, directory)
     const collections = openCollections(environment)
-    // Converts the copy, if an older version has written it.
-    openContents(environment, collections, lastReserved)
+    // A host that was killed while it created the store may have written none. This writes to the copy.
+    openContents(environment, collections)
     const found = await check({ ...environment, collections }, newestVersion.found)
     if (!found.isWhole) throw storeDamaged(directory, found)
     const builds: readonly Build[] = JSON.parse(jsonOfAll(collections.builds))

@@ -261,14 +261,6 @@ describe('the settings of the bundled server', () => {
     expect(read({ ALLOWED_ORIGINS, MANAGE_TOKENS: 'a'.repeat(16) }).allowedOrigins).toEqual(['*'])
   })
 
-  it.each([
-    ['HOME_NAMESPACE', 'SYSTEM_NAMESPACE'],
-    ['ALLOW_HOSTS', 'ALLOWED_HOSTS'],
-    ['ALLOW_ORIGINS', 'ALLOWED_ORIGINS'],
-  ])('reject %s, which is %s now', (old, name) => {
-    expect(() => read({ [old]: 'games' })).toThrow(new UsageError(`${old} was renamed: set ${name} instead`))
-  })
-
   it.each(['127.0.0.1', '127.8.9.1', '::1', 'localhost'])('accept HOST=%s without authentication', (HOST) => {
     expect(read({ HOST }).host).toBe(HOST)
   })

@@ -1,10 +1,8 @@
 /** Damaged and missing records are told by name when a store is opened, and by its check, and are never silently absent. */
-import { open as openLmdb } from 'lmdb'
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { fileStore, type Store } from 'gamekeeper'
 import { describe, expect, it, onTestFinished } from 'vitest'
-import { minimalBuild } from '../../src/testing/records.js'
 import { change, fill, garble, serverOf, sessionOf } from './damage.js'
 import { temporaryDirectory } from './temporary.js'
 
@@ -15,7 +13,7 @@ async function opened(directory: string): Promise<Store> {
 }
 
 const usable = { build: 1, server: 10, detail: 5 }
-const whole = { isWhole: true, problems: [], damaged: [], affected: [], lostWrites: 0, records: usable, unchecked: 0 }
+const whole = { isWhole: true, problems: [], damaged: [], affected: [], lostWrites: 0, records: usable }
 
 async function filled(): Promise<string> {
   const directory = await temporaryDirectory()
@@ -137,40 +135,4 @@ describe('a store', () => {
     // A version that was lost is not assigned again.
     expect(Number(await store.servers.create(serverOf(99)))).toBeGreaterThan(Math.max(...revisions) + 10)
   })
-
-  it('that an earlier version wrote opens, and its records get a checksum when they are written', async () => {
-    const directory = await temporaryDirectory()
-    await writeFormat1(directory)
-    const store = await fileStore({ directory })
-    const [first] = await store.servers.list()
-    expect(first).toEqual({ record: serverOf(1), revision: '1' })
-    expect(await store.check?.()).toMatchObject({ isWhole: true, records: { build: 1, server: 2 }, unchecked: 3 })
-    const revision = await store.servers.update({ ...serverOf(1), node: 'here' }, '1')
-    // The highest version that the earlier version had reserved.
-    expect(Number(revision)).toBeGreaterThan(1_000_000)
-    await store.close()
-    expect(await (await opened(directory)).check?.()).toMatchObject({ isWhole: true, unchecked: 2 })
-  })
-
-  it('that an earlier version wrote names a record that is damaged', async () => {
-    const directory = await temporaryDirectory()
-    await writeFormat1(directory)
-    await garble(directory, '{"namespace":"default","name":"arena-00002"')
-    expect((await opened(directory)).damage?.damaged).toMatchObject([{ kind: 'server', key: 'default/arena-00002' }])
-  })
 })
-
-/** What version 0.1 of gamekeeper writes. */
-async function writeFormat1(directory: string): Promise<void> {
-  const options = { noSubdir: false, maxDbs: 4, overlappingSync: false, eventTurnBatching: false }
-  const root = openLmdb<string, string>(directory, { ...options, encoding: 'string' })
-  const about = root.openDB<string, string>('about', { encoding: 'string' })
-  const collection = (name: string) => root.openDB<string, string>(name, { encoding: 'string', useVersions: true })
-  const [builds, servers] = [collection('builds'), collection('servers')]
-  const build = minimalBuild({ namespace: 'default', name: 'arena' })
-  await builds.put('default/arena', JSON.stringify(build), 3)
-  for (const n of [1, 2]) await servers.put(`default/arena-0000${n}`, JSON.stringify(serverOf(n)), n)
-  await about.put('format', '1')
-  await about.put('versions', '1000003')
-  await root.close()
-}

@@ -85,12 +85,12 @@ describe('the directory', () => {
 
   test('is rejected when its data has a newer format, and is left unchanged', async () => {
     const directory = await temporaryDirectory()
-    await writeAbout(directory, { format: '3' })
+    await writeAbout(directory, { format: '2' })
     await expect(fileStore({ directory })).rejects.toMatchObject({
       code: 'directory-unusable',
-      message: expect.stringContaining('holds data of format 3'),
+      message: expect.stringContaining('holds data of format 2'),
     })
-    expect(await readAbout(directory)).toEqual({ format: '3' })
+    expect(await readAbout(directory)).toEqual({ format: '2' })
   })
 })
 

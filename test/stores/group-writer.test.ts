@@ -107,7 +107,7 @@ async function startWriter() {
     if (faults.diskFull && faults.spared-- <= 0) throw new Error('no space left')
     return reserve(...args)
   }
-  const contents = openContents(environment, environment.collections, 0)
+  const contents = openContents(environment, environment.collections)
   if (!contents) throw new Error('the new store is damaged')
   const newestVersion = new NewestVersion(directory)
   const reopen = () => Promise.resolve(openIt())

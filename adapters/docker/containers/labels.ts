@@ -62,10 +62,9 @@ export function identityOf(fleet: string, labels: unknown): Identity | undefined
   const uid = labels[names.uid]
   const address = labels[names.address]
   const ports = parsePortPairs(labels[names.ports])
-  // Earlier versions did not set this label, and wrote 0 to the game's configuration.
-  const instanceNumber = readInstanceNumber(labels[names.instanceNumber]) ?? 0
+  const instanceNumber = readInstanceNumber(labels[names.instanceNumber])
   if (typeof namespace !== 'string' || typeof name !== 'string' || typeof uid !== 'string') return undefined
-  if (typeof address !== 'string' || !ports) return undefined
+  if (typeof address !== 'string' || !ports || instanceNumber === undefined) return undefined
   return { ref: { namespace, name }, uid, address, instanceNumber, ports }
 }
 

@@ -70,7 +70,7 @@ export class RequestedAllocations {
 
   #follow(path: string): () => void {
     const { api, clock, logger, resource } = this.#deps
-    // A cluster whose definitions are older has no such objects, which is said once.
+    // A cluster without the definition has no such objects, which is said once.
     const quiet: Logger = { ...logger, warn: (fields, message) => logger.debug(fields, message) }
     const seen = new Map<string, AllocationObject>()
     return watchCollection(

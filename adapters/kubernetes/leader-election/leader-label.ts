@@ -127,16 +127,14 @@ class LeaderLabel {
   }
 
   /**
-   * Removes the label from this fleet's other pods: a leader that was killed or disconnected could not remove its own. A
-   * labelled pod without the annotation was labelled by an older version.
+   * Removes the label from this fleet's other pods: a leader that was killed or disconnected could not remove its own.
    */
   async #clearOthers(): Promise<void> {
     const { api, label, pod } = this.#deps
     const path = pathOf(pods, { namespace: pod.namespace })
     const query = { labelSelector: `${label}=true` }
     const { items } = await api.list({ what: 'list pods with the leader label', method: 'GET', path, query })
-    const isOfFleet = ({ annotations }: KubeMeta) =>
-      (annotations?.[leaseAnnotation(label)] ?? this.#lease) === this.#lease
+    const isOfFleet = ({ annotations }: KubeMeta) => annotations?.[leaseAnnotation(label)] === this.#lease
     const others = items.filter(({ metadata }) => metadata.name !== pod.name && isOfFleet(metadata))
     await Promise.all(others.map(({ metadata }) => this.#write(metadata.name, null)))
   }

@@ -97,23 +97,20 @@ export function addressIn(lease: KubeObject, { group }: Scope): string | undefin
 }
 
 /**
- * The scope of the fleet that uses this Lease, or undefined if the Lease does not belong to a fleet in this group. Leases
- * written by older versions lack the annotation; their name shows only whether they cover all namespaces.
+ * The scope of the fleet that uses this Lease, or undefined if the Lease does not belong to a fleet in this group. A Lease whose
+ * annotation somebody has removed counts as covering all namespaces.
  */
-export function scopeOf(lease: KubeObject, group: string): Scope | 'unknown' | undefined {
+export function scopeOf(lease: KubeObject, group: string): Scope | undefined {
   const { name, annotations = {} } = lease.metadata
-  const coversAll = name === group
-  const isOfGroup = name.startsWith(`${group}.`) && /^[0-9a-f]{8}$/.test(name.slice(group.length + 1))
-  if (!coversAll && !isOfGroup) return undefined
-  const written = annotations[annotationKey(group)]
-  if (written === undefined) return coversAll ? { group, namespaces: undefined } : 'unknown'
+  const isHashed = name.startsWith(`${group}.`) && /^[0-9a-f]{8}$/.test(name.slice(group.length + 1))
+  if (name !== group && !isHashed) return undefined
+  const { [annotationKey(group)]: written = allNamespaces } = annotations
   return { group, namespaces: written === allNamespaces ? undefined : written.split(',') }
 }
 
-/** Whether both scopes are known to have a namespace in common. */
-export function overlaps(own: Scope, other: Scope | 'unknown'): boolean {
+/** Whether both scopes have a namespace in common. */
+export function overlaps(own: Scope, other: Scope): boolean {
   if (!own.namespaces) return true
-  if (other === 'unknown') return false
   return other.namespaces?.some((namespace) => own.namespaces?.includes(namespace)) ?? true
 }
 

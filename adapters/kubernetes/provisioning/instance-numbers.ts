@@ -5,7 +5,6 @@
 import { lowestFreeNumber } from '../../../src/rules/game/instance-number.js'
 import type { KubernetesApi } from '../client/api.js'
 import { pathOf, pods as podType } from '../client/kube-objects.js'
-import { isUnstarted } from '../pods/container-status.js'
 import { buildKeyOf, instanceNumberAnnotation, type Names } from '../pods/labels.js'
 import type { PodCache } from '../pods/pod-cache.js'
 import type { PodSnapshot } from '../pods/pod-snapshot.js'
@@ -56,8 +55,6 @@ export class InstanceNumbers {
     for (const { identity, pod } of this.#deps.pods.snapshots()) {
       if (pod.spec?.nodeName !== node) continue
       if (identity.instanceNumber !== undefined) yield identity.instanceNumber
-      // Earlier versions did not set this annotation, and passed 0 to every game.
-      else if (!isUnstarted(pod)) yield 0
     }
     for (const chosen of this.#chosen.values()) if (chosen.node === node) yield chosen.number
   }

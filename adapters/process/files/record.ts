@@ -28,7 +28,7 @@ export interface InstanceRecord {
   /** Whether the game runs behind an init script, in a process id namespace of its own. */
   readonly sandboxed?: boolean
   readonly exit?: Exit
-  /** Missing in records of earlier versions. */
+  /** Missing if it is unreadable. */
   readonly origin?: InstanceOrigin
 }
 
@@ -43,8 +43,7 @@ export function readRecord(text: string): InstanceRecord | undefined {
   const json = parse(text)
   if (!isObject(json) || json['version'] !== 1) return undefined
   const { uid, address, node, nonce } = json
-  // Earlier versions did not record a number, and wrote 0 to the game's configuration.
-  const instanceNumber = readInstanceNumber(json['instanceNumber'] ?? 0)
+  const instanceNumber = readInstanceNumber(json['instanceNumber'])
   const ref = readRef(json['ref'])
   const ports = readPorts(json['ports'])
   if (!ref || !ports || instanceNumber === undefined) return undefined

@@ -165,10 +165,7 @@ export interface Server extends Ref {
   readonly buildUid: string
   /** Hash of the template that the server was started with. Differs from the build's current one after an update. */
   readonly templateHash: string
-  /**
-   * Grace period from the template that the server was started with. Absent in older records, for which the build's current
-   * one applies.
-   */
+  /** Grace period from the template that the server was started with. Absent if that is not known: the build's current one applies. */
   readonly graceSeconds?: number | undefined
   /** Wall time in ms, like all times below. */
   readonly createdAt: number

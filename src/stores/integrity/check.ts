@@ -6,7 +6,7 @@ import { type Build, keyOf, type Server } from '../../rules/model/resources.js'
 import type { Collections, Environment } from '../environment.js'
 import { collectionNames, reasonOf, type CollectionName } from '../failures.js'
 import { type Contents, count, emptyTally, readContents, type Tally, tallied, writeContents } from './contents.js'
-import { hasChecksum, jsonOf, seal, verify } from './record-text.js'
+import { jsonOf, seal, verify } from './record-text.js'
 import { counted } from '../../rules/model/counted.js'
 
 export interface Checked extends Environment {
@@ -66,7 +66,7 @@ export function removeDamaged({ root, collections }: Checked, { damage, newestVe
       const [key, version] = [keyOf(build), ++lastVersion]
       collections.builds.putSync(key, seal(key, version, JSON.stringify(build)), version)
     }
-    const { areOld: _, ...contents } = count(collections, lastVersion)
+    const contents = count(collections, lastVersion)
     void writeContents(root, contents)
     return contents
   })
@@ -96,7 +96,6 @@ class Findings {
   readonly affected = new Set<RecordKind>()
   readonly #damaged: DamagedRecord[] = []
   readonly #usable = { build: 0, server: 0, detail: 0 }
-  #unchecked = 0
 
   /** Returns the tally of what is there, damaged records included. */
   async scan(name: CollectionName, records: Collections[CollectionName], transaction: Transaction): Promise<Tally> {
@@ -136,7 +135,6 @@ class Findings {
       affected: [...this.affected],
       lostWrites,
       records: this.#usable,
-      unchecked: this.#unchecked,
     }
   }
 
@@ -144,7 +142,6 @@ class Findings {
     try {
       verify(key, version, text)
       this.#usable[kind]++
-      if (!hasChecksum(text)) this.#unchecked++
     } catch (error) {
       const problem = reasonOf(error)
       this.affected.add(kind)

@@ -5,9 +5,10 @@
  */
 import type { RootDatabase } from 'lmdb'
 import { isObject } from '../../rules/validation/problem.js'
+import { dataFormat } from '../claim.js'
 import type { Collections, Environment } from '../environment.js'
 import { collectionNames, type CollectionName } from '../failures.js'
-import { hasChecksum, jsonOf, seal } from './record-text.js'
+import { jsonOf, seal } from './record-text.js'
 
 export interface Tally {
   readonly count: number
@@ -41,41 +42,29 @@ export function readContents(root: RootDatabase<string, string>, options?: ReadO
   const text = root.get(contentsKey, options)
   if (text === undefined) return undefined
   const contents: unknown = JSON.parse(jsonOf(contentsKey, 0, text))
-  if (hasChecksum(text) && isContents(contents)) return contents
-  throw new Error('it has no checksum')
+  if (isContents(contents)) return contents
+  throw new Error('it lacks fields')
 }
 
 type ReadOptions = Parameters<RootDatabase<string, string>['get']>[1]
 
-/** Counts the records. `areOld` is false if one of them has a checksum. Throws lmdb's error if they cannot be read. */
-export function count(collections: Collections, leastVersion: number): Contents & { readonly areOld: boolean } {
+/** Counts the records. Throws lmdb's error if they cannot be read. */
+export function count(collections: Collections, leastVersion: number): Contents {
   let lastVersion = leastVersion
-  let areOld = true
   const talliesOf = (name: CollectionName) => {
     let tally = emptyTally
-    for (const { key, value, version = 0 } of collections[name].getRange({ versions: true })) {
+    for (const { key, version = 0 } of collections[name].getRange({ versions: true })) {
       tally = tallied(tally, key, undefined, version)
       lastVersion = Math.max(lastVersion, version)
-      areOld &&= !hasChecksum(value)
     }
     return tally
   }
   const [builds, servers, details] = [talliesOf('builds'), talliesOf('servers'), talliesOf('details')]
-  return { lastVersion, builds, servers, details, areOld }
+  return { lastVersion, builds, servers, details }
 }
 
-/** The data format in which records have checksums and the store its contents. */
-const dataFormat = '2'
-
-/**
- * Returns the store's contents. Converts a directory of format 1, whose records are counted as they are and get a checksum when
- * they are next written. Returns undefined if the contents are damaged.
- */
-export function openContents(
-  { root, about }: Environment,
-  collections: Collections,
-  lastReserved: number,
-): Contents | undefined {
+/** Returns the store's contents, which a new store gets here. Returns undefined if they are damaged or missing. */
+export function openContents({ root, about }: Environment, collections: Collections): Contents | undefined {
   return root.transactionSync(() => {
     try {
       const present = readContents(root)
@@ -83,11 +72,10 @@ export function openContents(
     } catch {
       return undefined
     }
-    if (about.get('format') === dataFormat) return undefined
-    const { areOld, ...contents } = count(collections, lastReserved)
-    if (!areOld) return undefined
+    const contents = count(collections, 0)
+    if (about.get('format') !== undefined || contents.lastVersion > 0) return undefined
     void writeContents(root, contents)
-    about.putSync('format', dataFormat)
+    about.putSync('format', String(dataFormat))
     return contents
   })
 }

@@ -10,11 +10,6 @@ export function seal(key: string, version: number, json: string): string {
   return checksumOf(key, version, json) + json
 }
 
-/** Records of data format 1 have no checksum. */
-export function hasChecksum(text: string): boolean {
-  return !text.startsWith('{')
-}
-
 /** Throws an error whose message says what is wrong with the record. */
 export function verify(key: string, version: number | undefined, text: string): void {
   const record: unknown = JSON.parse(jsonOf(key, version ?? 0, text))
@@ -25,7 +20,6 @@ export function verify(key: string, version: number | undefined, text: string): 
 
 /** Throws if the checksum does not match. */
 export function jsonOf(key: string, version: number, text: string): string {
-  if (!hasChecksum(text)) return text
   const json = text.slice(checksumLength)
   if (text.slice(0, checksumLength) === checksumOf(key, version, json)) return json
   throw new Error('its checksum does not match')

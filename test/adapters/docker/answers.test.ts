@@ -64,6 +64,7 @@ const labels = {
   'gamekeeper.uid': 'u',
   'gamekeeper.address': '127.0.0.1',
   'gamekeeper.ports': '',
+  'gamekeeper.instance-number': '0',
 }
 
 it('a container that stopped with its engine counts as interrupted, even before the event stream reconnects', async () => {

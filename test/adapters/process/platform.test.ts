@@ -1,5 +1,4 @@
 /** What games learn about their machine: the server's number on it, its names, its region and their folders. */
-import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterEach, expect, test } from 'vitest'
 import { gsdkGame } from '../../games/gsdk-game.js'
@@ -17,22 +16,6 @@ test('servers of one machine have the lowest free numbers, and keep them when th
     await backend.close()
     return open(directory)
   })
-})
-
-test('a server started by an earlier version, which recorded no number, counts as number 0', async () => {
-  const directory = freshDirectory()
-  const backend = open(directory)
-  await backend.create(game('a'))
-  await backend.close()
-  const path = join(directory, 'instances', 'default.a', 'instance.json')
-  const { instanceNumber, ...record } = JSON.parse(readFileSync(path, 'utf8'))
-  expect(instanceNumber).toBe(0)
-  writeFileSync(path, JSON.stringify(record))
-
-  const next = open(directory)
-  await next.create(game('b'))
-  const { config } = await startedGame(next, game('b').ref)
-  expect(config).toMatchObject({ serverInstanceNumber: 1 })
 })
 
 test('a game gets the variables that the agent of PlayFab sets, and its folders exist', async () => {

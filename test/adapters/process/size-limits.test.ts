@@ -1,4 +1,4 @@
-/** Sizes on a real machine: a store of an earlier version, the HTTP API, a game's process and its heartbeats. */
+/** Sizes on a real machine: a store with records that break them, the HTTP API, a game's process and its heartbeats. */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterEach, expect, test } from 'vitest'
@@ -31,7 +31,7 @@ const buildOf = (name: string, template: Readonly<Record<string, unknown>>) => (
   spec: { buildID: name, standingBy: 1, max: 2, portsToExpose: [], template },
 })
 
-test('a host starts with stored builds of an earlier version that would exhaust it, and deletes them', async () => {
+test('a host starts with stored builds that would exhaust it, and deletes them', async () => {
   const directory = freshDirectory()
   const before = await fileStore({ directory: join(directory, 'store') })
   for (const [name, template] of Object.entries(bombs)) {

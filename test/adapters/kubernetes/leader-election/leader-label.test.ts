@@ -116,13 +116,12 @@ it('the leader label is not rewritten by a host that has resigned', async () => 
   expect(isPut()).toBe(false)
 })
 
-it('the leader label is removed from hosts of the same fleet, including those of older versions, but not from hosts of other fleets', async () => {
+it('the leader label is removed from hosts of the same fleet, but not from hosts of other fleets', async () => {
   const labels = { [label]: 'true' }
   const lease = 'mps.gamekeeper.com/leader-lease'
   const { pods, waits, elected } = await scene({
     same: { labels, annotations: { [lease]: 'games/a' } },
     other: { labels, annotations: { [lease]: 'games/b' } },
-    older: { labels },
   })
   elected()
   await until('it waits', () => waits.size === 1)

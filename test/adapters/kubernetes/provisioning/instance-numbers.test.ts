@@ -14,13 +14,12 @@ const names = namesOf('mps.gamekeeper.com')
 interface Sketch {
   readonly number?: number
   readonly node?: string
-  readonly phase?: string
 }
 
-function podOf(name: string, { number, node = 'node-1', phase = 'Pending' }: Sketch = {}): PodSnapshot {
+function podOf(name: string, { number, node = 'node-1' }: Sketch = {}): PodSnapshot {
   const ref = { namespace: 'games', name }
   const identity = { ref, uid: `uid-of-${name}`, container: 'game', ports: [] }
-  const pod = podIn({ metadata: { name }, spec: { nodeName: node }, status: { phase } }) ?? {}
+  const pod = podIn({ metadata: { name }, spec: { nodeName: node }, status: { phase: 'Pending' } }) ?? {}
   return {
     identity: { ...identity, ...(number !== undefined && { instanceNumber: number }) },
     ...{ pod, podUid: `pod-uid-of-${name}`, revision: 1 },
@@ -85,11 +84,6 @@ it('a pod gets the same number when annotating it is repeated after an error, ev
   })
   await expect(assign('a')).rejects.toThrow('no response')
   expect([await assign('b'), await assign('a')]).toEqual([1, 0])
-})
-
-it('a running pod without a number was started by an earlier version, and counts as number 0', async () => {
-  const { assign } = scene([podOf('old', { phase: 'Running' }), podOf('a')])
-  expect(await assign('a')).toBe(1)
 })
 
 it.each([

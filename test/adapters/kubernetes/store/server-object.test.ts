@@ -31,7 +31,7 @@ describe('the grace period of a server', () => {
     expect(readServer(written(server, serverStatus(renewed)), open)).toEqual(renewed)
   })
 
-  it('is unknown in objects written by older versions, and is never taken from a template that the server does not run', () => {
+  it('is unknown in objects that do not say it, and is never taken from a template that the server does not run', () => {
     const before = minimalServer(ref)
     expect(readServer(written(before), open)).toEqual(before)
     const renewed = { ...before, templateHash: 'another' }
