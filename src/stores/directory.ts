@@ -1,4 +1,5 @@
 /** Creates, checks and flushes the directory of a file store. Touches only the file system. */
+import { statfsSync } from 'node:fs'
 import { access, constants, open, rm, stat, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { FleetError } from '../contracts/errors.js'
@@ -87,6 +88,12 @@ async function checkFreeSpace(directory: string): Promise<void> {
 }
 
 const initialBytes = 256 * 1_024
+
+/** What this user may still write to the file system of the directory. Infinity if it does not say. */
+export function freeBytes(directory: string): number {
+  const { bavail, blocks, bsize } = statfsSync(directory)
+  return blocks === 0 ? Infinity : bavail * bsize
+}
 
 /** A flushed file survives a power loss only if the directory entries on its path are flushed as well. */
 export async function flushDirectories(directories: readonly string[]): Promise<void> {

@@ -15,8 +15,7 @@ import {
   type CollectionName,
 } from './failures.js'
 import type { GroupWriter, Write } from './group-writer.js'
-import { encode } from './integrity/record-bytes.js'
-import { jsonOf } from './integrity/record-text.js'
+import { encode, jsonOf } from './integrity/checksums.js'
 
 export interface StoreLife {
   readonly directory: string

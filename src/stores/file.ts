@@ -13,8 +13,7 @@ import type { Build, Detail, Server } from '../rules/model/resources.js'
 import { backUp } from './backup.js'
 import { claim, release } from './claim.js'
 import { DirectoryLock, throwIfHeld } from './directory-lock.js'
-import { checkFiles, directoryUnusable, flushDirectories, createDirectory } from './directory.js'
-import { DiskReserve } from './disk-reserve.js'
+import { checkFiles, createDirectory, directoryUnusable, flushDirectories, freeBytes } from './directory.js'
 import {
   loadLmdb,
   openEnvironment,
@@ -26,10 +25,9 @@ import {
 import { storeClosed, storeDamaged } from './failures.js'
 import { FileCollection } from './file-collection.js'
 import { GroupWriter } from './group-writer.js'
-import { check, removeDamaged } from './integrity/check.js'
-import { count, openContents } from './integrity/contents.js'
+import { checkInChild } from './integrity/child-check.js'
+import { check, count, openContents, removeDamaged } from './integrity/contents.js'
 import { NewestVersion } from './integrity/newest-version.js'
-import { checkStructure } from './integrity/structure.js'
 
 export interface FileStoreOptions {
   /** Created, with its parents, if it does not exist. Must be on a local disk and must not be used for anything else. */
@@ -55,6 +53,8 @@ export async function fileStore(options: FileStoreOptions): Promise<Store> {
   const until = systemClock.elapsed() + waitForDirectoryMs
   for (let isFirst = true; ; isFirst = false) {
     try {
+      // Costs less than opening it.
+      if (!isFirst) await throwIfHeld(resolve(options.directory))
       return await open(options)
     } catch (error) {
       if (!FleetError.is(error, 'directory-in-use') || systemClock.elapsed() >= until) throw error
@@ -80,8 +80,11 @@ async function open(options: FileStoreOptions): Promise<Store> {
   let isClaimed = false
   let newestVersion: NewestVersion | undefined
   try {
-    // Without the lock, nothing shows whether another process is writing.
-    if (lock) await checkStructureAlone(directory, lock)
+    await checkInChild(directory, logger).catch(async (error: unknown) => {
+      // A process that has it open matters more than what is wrong with it.
+      await throwIfHeld(directory, lock?.socket)
+      throw error
+    })
     environment = openEnvironment(lmdb, directory)
     await flushDirectories(changedDirectories)
     const deadHolder = await claim(environment, directory, lock?.socket)
@@ -94,7 +97,7 @@ async function open(options: FileStoreOptions): Promise<Store> {
     for (const problem of damage.problems) logger.error({ directory, problem }, 'the store is damaged')
     const writer = new GroupWriter({
       environment: opened,
-      diskReserve: new DiskReserve(directory),
+      freeBytes: () => freeBytes(directory),
       newestVersion,
       contents: contents ?? count(opened.collections, newestVersion.found),
       async reopen() {
@@ -120,17 +123,6 @@ async function openLock(directory: string, logger: Logger): Promise<DirectoryLoc
   } catch (err) {
     logger.warn({ directory, err }, 'store not locked: a process in another container could open it too')
     return undefined
-  }
-}
-
-/** While another host runs, it changes pages between the reads of this check, and a whole store looks damaged. */
-async function checkStructureAlone(directory: string, { socket }: DirectoryLock): Promise<void> {
-  try {
-    await checkStructure(directory)
-  } catch {
-    await throwIfHeld(directory, socket)
-    // That host may have ended during the check.
-    await checkStructure(directory)
   }
 }
 

@@ -3,19 +3,18 @@
  * thousand concurrent callers wait little longer than one. Touches the given environment, with one transaction at a time.
  *
  * A failed transaction may leave lmdb's environment unusable, and a write to it would then never return. So after a failure
- * the next transaction starts only once the environment has responded or has been reopened. On a file system that has turned
- * read-only, a transaction ends the process. So none starts before a small write beside the data has succeeded.
+ * the next transaction starts only once the environment has responded or has been reopened. On a file system that is full or has turned
+ * read-only, a transaction can end the process. So none starts unless there is space, and a small write beside the data has succeeded.
  */
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { Database } from 'lmdb'
 import { FleetError } from '../contracts/errors.js'
 import { release } from './claim.js'
-import type { DiskReserve } from './disk-reserve.js'
 import type { Collections, Environment, OpenEnvironment } from './environment.js'
 import { reasonOf, type CollectionName } from './failures.js'
 import { readContents, tallied, writeContents, type Contents } from './integrity/contents.js'
 import type { NewestVersion } from './integrity/newest-version.js'
-import { sealBytes } from './integrity/record-bytes.js'
+import { sealBytes } from './integrity/checksums.js'
 import { isError } from '../rules/model/realms.js'
 
 /**
@@ -35,8 +34,9 @@ export interface Write {
 
 export interface GroupWriterDependencies {
   readonly environment: OpenEnvironment
-  /** The writer closes these. */
-  readonly diskReserve: DiskReserve
+  /** Of the file system. */
+  readonly freeBytes: () => number
+  /** The writer closes it. */
   readonly newestVersion: Pick<NewestVersion, 'write' | 'throwIfUnwritable' | 'flush' | 'close'>
   /** What the store contains. */
   readonly contents: Contents
@@ -57,7 +57,7 @@ const minGroupSize = maxGroupSize / 2
 
 export class GroupWriter {
   readonly #reopen: GroupWriterDependencies['reopen']
-  readonly #diskReserve: DiskReserve
+  readonly #freeBytes: GroupWriterDependencies['freeBytes']
   readonly #newestVersion: GroupWriterDependencies['newestVersion']
   readonly #queue: Pending[] = []
   #environment: OpenEnvironment
@@ -73,7 +73,7 @@ export class GroupWriter {
   constructor(deps: GroupWriterDependencies) {
     this.#environment = deps.environment
     this.#reopen = deps.reopen
-    this.#diskReserve = deps.diskReserve
+    this.#freeBytes = deps.freeBytes
     this.#newestVersion = deps.newestVersion
     this.#contents = deps.contents
     this.#lastVersion = deps.contents.lastVersion
@@ -127,7 +127,6 @@ export class GroupWriter {
       const message = `the store is closed, but its directory stays in use until this process ends: ${reasonOf(error)}`
       throw new FleetError('unavailable', message, { cause: error })
     } finally {
-      this.#diskReserve.close()
       this.#newestVersion.close()
       if (this.#state === 'open') await this.#environment.root.close()
     }
@@ -144,9 +143,10 @@ export class GroupWriter {
         await nextTurn()
       }
       if (this.#queue.length === 0) break
-      const group = this.#queue.splice(0, maxGroupSize).filter(({ write }) => !write.signal?.aborted)
+      let group: readonly Pending[] = this.#queue.splice(0, maxGroupSize).filter(({ write }) => !write.signal?.aborted)
       try {
         await this.#throwIfUnwritable()
+        group = this.#fitting(group)
       } catch (error) {
         answerLast()
         answerLast = doNothing
@@ -155,8 +155,6 @@ export class GroupWriter {
       }
       try {
         await this.#revive()
-        const writes = group.map(({ write }) => write)
-        this.#queue.unshift(...group.splice(this.#diskReserve.reserve(this.#environment.root, writes)))
         // lmdb starts the transaction in this turn and runs it while the previous group's callers are answered.
         const [answer] = await Promise.all([this.#commit(group), nextTurn().then(answerLast)])
         answerLast = answer
@@ -195,6 +193,19 @@ export class GroupWriter {
     }
   }
 
+  /** Rejects the writes for which there is no space, and returns the others. */
+  #fitting(group: readonly Pending[]): readonly Pending[] {
+    const free = this.#freeBytes()
+    if (free >= bytesFor(group)) return group
+    const removals = group.filter(({ write }) => write.value === undefined)
+    const fitting = free >= bytesFor(removals) ? removals : []
+    rejectAll(
+      group.filter((pending) => !fitting.includes(pending)),
+      Object.assign(new Error(`ENOSPC: no space left on device, only ${free} bytes`), { code: 'ENOSPC' }),
+    )
+    return fitting
+  }
+
   async #throwIfUnwritable(): Promise<void> {
     if (!this.#isWritable) return this.probe()
     try {
@@ -224,6 +235,19 @@ export class GroupWriter {
     await this.#revive().catch(doNothing)
     rejectAll(group, cause)
   }
+}
+
+/** For what lmdb writes besides records. Most of it stays free for removals, which must be possible when nothing else is. */
+const headroomBytes = 16 * 2 ** 20
+const removalHeadroomBytes = 2 ** 20
+/** A leaf, its split, and a share of the pages above it. */
+const pageBytesForWrite = 4 * 4_096
+
+/** At least as much as a transaction with these writes lets the file grow. */
+function bytesFor(group: readonly Pending[]): number {
+  let bytes = 0
+  for (const { write } of group) if (write.value) bytes += write.value.length + pageBytesForWrite
+  return bytes === 0 ? removalHeadroomBytes : bytes + headroomBytes
 }
 
 function rejectAll(group: readonly Pending[], cause: unknown): void {

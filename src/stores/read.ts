@@ -14,11 +14,10 @@ import { throwIfHeld } from './directory-lock.js'
 import { checkFile, checkFiles, directoryUnusable } from './directory.js'
 import { type Collections, loadLmdb, openCollections, openEnvironment } from './environment.js'
 import { type CollectionName, storeDamaged } from './failures.js'
-import { check } from './integrity/check.js'
-import { openContents } from './integrity/contents.js'
+import { checkInChild } from './integrity/child-check.js'
+import { check, openContents } from './integrity/contents.js'
 import { NewestVersion } from './integrity/newest-version.js'
-import { checkStructure } from './integrity/structure.js'
-import { jsonOf } from './integrity/record-text.js'
+import { jsonOf } from './integrity/checksums.js'
 
 export interface StoreContents {
   readonly builds: readonly Build[]
@@ -57,7 +56,7 @@ export async function readFileStore(options: { readonly directory: string }): Pr
 
 async function readCopy(copy: string, directory: string): Promise<StoreContents> {
   await checkFiles(copy)
-  await checkStructure(copy, directory)
+  await checkInChild(copy, undefined, directory)
   const newestVersion = new NewestVersion(copy)
   const environment = openEnvironment(loadLmdb(), copy)
   try {

@@ -31,7 +31,7 @@ async function fill(directory: string): Promise<void> {
 
 async function restartedOnFullDisk(): Promise<void> {
   const disk = await mkdtemp(join(tmpdir(), 'gamekeeper-disk-'))
-  execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=24m', 'tmpfs', disk])
+  execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=48m', 'tmpfs', disk])
   // Runs after the clean-up of the workplace, which finds the game servers in the directory.
   onTestFinished(async () => {
     execFileSync('umount', [disk])

@@ -17,8 +17,8 @@ export interface Child {
 }
 
 export interface StartOptions {
-  /** Arguments of `ulimit -S`, such as `-f 4096`. */
-  readonly limit?: string
+  /** The size of a file system that only the child sees, at its first argument. Linux only. */
+  readonly diskMegabytes?: number
   /** Runs as process 1 of its own PID namespace, as the main process of a container does. Linux only. */
   readonly ownPidNamespace?: boolean
 }
@@ -32,14 +32,14 @@ const pidNamespace = [
 ]
 
 /**
- * A test whose processes run in their own PID namespaces. If this user cannot create any, a placeholder test reports it; with
+ * A test whose processes run in their own namespaces. If this user cannot create any, a placeholder test reports it; with
  * REQUIRE_ENGINES the placeholder fails.
  */
 export const testInNamespaces = hasPidNamespaces() ? test : leaveOut
 
 function leaveOut(what: string, _run: () => Promise<void>): void {
-  test(`LEFT OUT, PID namespaces cannot be created here: ${what}`, () => {
-    console.warn(`left out: ${what} (PID namespaces cannot be created here)`)
+  test(`LEFT OUT, namespaces cannot be created here: ${what}`, () => {
+    console.warn(`left out: ${what} (namespaces cannot be created here)`)
     expect(process.env['REQUIRE_ENGINES'] ?? '').toBe('')
   })
 }
@@ -48,13 +48,16 @@ function hasPidNamespaces(): boolean {
   return spawnSync('unshare', [...pidNamespace, 'true']).status === 0
 }
 
+const mountDisk = 'mount -t tmpfs -o size="$0" tmpfs "$1" && shift && exec "$@"'
+
 export function startChild(script: string, args: readonly string[], options: StartOptions = {}): Child {
   const path = fileURLToPath(new URL(`./children/${script}`, import.meta.url))
   const command = [process.execPath, '--import', import.meta.resolve('tsx'), path, ...args]
-  const [program = '', ...rest] = options.limit
-    ? ['/bin/sh', '-c', `ulimit -S ${options.limit} && exec "$@"`, 'sh', ...command]
-    : options.ownPidNamespace
-      ? ['unshare', ...pidNamespace, ...command]
+  const mount = ['sh', '-c', mountDisk, `${options.diskMegabytes}m`, args[0] ?? '']
+  const [program = '', ...rest] = options.ownPidNamespace
+    ? ['unshare', ...pidNamespace, ...command]
+    : options.diskMegabytes !== undefined
+      ? ['unshare', ...pidNamespace, ...mount, ...command]
       : command
   const child = spawn(program, rest, { stdio: ['pipe', 'pipe', 'pipe'] })
   const exit = once(child, 'exit')

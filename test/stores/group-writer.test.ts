@@ -2,11 +2,9 @@ import { open as openLmdb } from 'lmdb'
 import { expect, onTestFinished, test } from 'vitest'
 import { openEnvironment, type OpenEnvironment, openForWriting } from '../../src/stores/environment.js'
 import { GroupWriter } from '../../src/stores/group-writer.js'
-import { DiskReserve } from '../../src/stores/disk-reserve.js'
 import { openContents, readContents } from '../../src/stores/integrity/contents.js'
 import { NewestVersion } from '../../src/stores/integrity/newest-version.js'
-import { encode } from '../../src/stores/integrity/record-bytes.js'
-import { seal } from '../../src/stores/integrity/record-text.js'
+import { encode, seal } from '../../src/stores/integrity/checksums.js'
 import { temporaryDirectory } from './temporary.js'
 
 interface Faults {
@@ -63,12 +61,16 @@ test.each(['die', 'diskFull'] as const)(
   },
 )
 
-test('writes are rejected while the disk is full, and work again afterwards', async () => {
+test('writes are rejected while the disk is full, except removals, and work again afterwards', async () => {
   const { writer, faults, opened } = await startWriter()
+  const ifVersion = await create(writer, 'arena-0')
   faults.diskFull = true
   for (const name of ['arena-1', 'arena-2']) {
-    await expect(create(writer, name)).rejects.toMatchObject({ code: 'unavailable', cause: new Error('no space left') })
+    await expect(create(writer, name)).rejects.toMatchObject({ code: 'unavailable', cause: { code: 'ENOSPC' } })
   }
+  const together = [create(writer, 'arena-3'), remove(writer, 'arena-0', ifVersion ?? 0)]
+  expect((await Promise.allSettled(together)).map(({ status }) => status)).toEqual(['rejected', 'fulfilled'])
+  expect(writer.environment.collections.details.getCount()).toBe(0)
   faults.diskFull = false
   expect(await create(writer, 'arena-1')).toBeGreaterThan(0)
   expect(opened()).toBe(1)
@@ -92,6 +94,10 @@ function create(writer: GroupWriter, name: string): Promise<number | undefined> 
   return writer.write({ collection: 'details', key: `default/${name}`, value: encode('{}'), signal: undefined })
 }
 
+function remove(writer: GroupWriter, name: string, ifVersion: number): Promise<number | undefined> {
+  return writer.write({ collection: 'details', key: `default/${name}`, ifVersion, signal: undefined })
+}
+
 async function startWriter() {
   const directory = await temporaryDirectory()
   const faults: Faults = { die: false, diskFull: false, spared: 0 }
@@ -101,17 +107,12 @@ async function startWriter() {
     return breakable(openForWriting(openEnvironment({ open: openLmdb }, directory)), faults)
   }
   const environment = openIt()
-  const diskReserve = new DiskReserve(directory)
-  const reserve = diskReserve.reserve.bind(diskReserve)
-  diskReserve.reserve = (...args) => {
-    if (faults.diskFull && faults.spared-- <= 0) throw new Error('no space left')
-    return reserve(...args)
-  }
+  const freeBytes = () => (faults.diskFull && faults.spared-- <= 0 ? 2 ** 22 : 2 ** 30)
   const contents = openContents(environment, environment.collections)
   if (!contents) throw new Error('the new store is damaged')
   const newestVersion = new NewestVersion(directory)
   const reopen = () => Promise.resolve(openIt())
-  const writer = new GroupWriter({ environment, diskReserve, newestVersion, contents, reopen })
+  const writer = new GroupWriter({ environment, freeBytes, newestVersion, contents, reopen })
   onTestFinished(() => writer.close())
   return { writer, faults, opened: () => opened }
 }

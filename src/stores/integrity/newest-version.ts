@@ -9,7 +9,7 @@ import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { openRegularFile } from '../../platform/regular-file.js'
 import { isObject } from '../../rules/validation/problem.js'
-import { jsonOf, seal } from './record-text.js'
+import { jsonOf, seal } from './checksums.js'
 
 const fileName = 'newest-version'
 

@@ -1,4 +1,8 @@
-/** Writes until the disk is full, then reads, deletes and closes. Prints the result of each step. */
+/**
+ * Writes until the disk is full, then reads, deletes and closes; opens the store again, and writes once the disk is larger. Prints the result
+ * of each step.
+ */
+import { execFileSync } from 'node:child_process'
 import { FleetError } from '../../../src/contracts/errors.js'
 import { minimalDetail } from '../../../src/testing/records.js'
 import { fileStore } from '../../../src/stores/file.js'
@@ -33,3 +37,10 @@ for (const [n, revision] of revisions.slice(0, 5).entries()) await details.delet
 say({ readable: (await details.list()).length })
 await store.close()
 say({ closed: true })
+
+const again = await fileStore({ directory })
+say({ readable: (await again.details.list()).length })
+execFileSync('mount', ['-o', 'remount,size=64m', directory])
+for (let n = 0; n < 20; n++) await again.details.create(large(2_000 + n))
+say({ readable: (await again.details.list()).length })
+await again.close()

@@ -1,6 +1,5 @@
 import { expect, test } from 'vitest'
-import { encode, sealBytes } from '../../src/stores/integrity/record-bytes.js'
-import { seal } from '../../src/stores/integrity/record-text.js'
+import { encode, seal, sealBytes } from '../../src/stores/integrity/checksums.js'
 
 const texts = [
   '{}',
