@@ -29,7 +29,7 @@ export interface GameLimits {
   readonly openFiles?: number
 }
 
-export const isolations = ['none', 'user', 'bubblewrap', 'systemd'] as const
+export const isolations = ['none', 'user', 'systemd'] as const
 
 export interface ProcessBackendOptions extends DirectoryOptions, PlatformOptions {
   /**
@@ -50,14 +50,12 @@ export interface ProcessBackendOptions extends DirectoryOptions, PlatformOptions
   /**
    * `none`: games run as the user of this host, or as `runAs`. `user`: each server runs as a separate user, sees only its
    * own processes, and cannot read the files of the host or of other servers. Requires Linux, root, and the programs of
-   * util-linux. `bubblewrap`: each server also has its own process ids and `/tmp`, and sees only its own folders, the system's
-   * programs (read-only), its build's working directory and program, and `readOnlyPaths`. Requires Linux and bubblewrap. If
-   * this host runs as root, each server runs as a separate user. `systemd`: each server is a transient service `gamekeeper-*` in
-   * `gamekeeper.slice`, with its own cgroup and user, and sees as few files as with `bubblewrap`, and only its own processes. Requires
-   * root, and systemd 248 or later as process 1. Default `none`.
+   * util-linux. `systemd`: each server is a transient service `gamekeeper-*` in `gamekeeper.slice`, with its own cgroup, user and `/tmp`,
+   * and sees only its own processes and folders, the system's programs (read-only), its build's working directory and program, and
+   * `readOnlyPaths`. Requires root, and systemd 248 or later as process 1. Default `none`.
    */
   readonly isolation?: (typeof isolations)[number]
-  /** Absolute paths that games may read, with `isolation: 'bubblewrap'` or `'systemd'`, beside those above. Default: none. */
+  /** Absolute paths that games may read, with `isolation: 'systemd'`, beside those above. Default: none. */
   readonly readOnlyPaths?: readonly string[]
   /** User of all games, unless `isolation` is `user`. Requires Linux and root. Default: the user of this host. */
   readonly runAs?: RunAs
@@ -175,9 +173,7 @@ function readPaths(value: unknown, isolation: string): readonly string[] {
   const must = 'must be an array of absolute paths'
   const paths = reader.strings('readOnlyPaths', value, must)
   if (!paths.every((path) => isAbsolute(path))) reader.reject('readOnlyPaths', must, value)
-  if (paths.length > 0 && isolation !== 'bubblewrap' && isolation !== 'systemd') {
-    reader.reject('readOnlyPaths', "needs isolation 'bubblewrap' or 'systemd'", value)
-  }
+  if (paths.length > 0 && isolation !== 'systemd') reader.reject('readOnlyPaths', "needs isolation 'systemd'", value)
   return Object.freeze(paths.map((path) => resolve(path)))
 }
 

@@ -70,7 +70,7 @@ async function recoverRun(run: MarkedRun, deps: RecoveryDependencies): Promise<M
   }
   const { ref, nonce } = record
   const options = { runDirectory: files.runDirectory(ref, nonce), mark: nonce, logPath: files.logOf(ref), group }
-  const system = { processes, clock, uid: record.uidOfGame, sandboxed: record.sandboxed }
+  const system = { processes, clock, uid: record.uidOfGame }
   const process = leader ? { process: leader } : {}
   return new ManagedInstance(
     { ...record, ...process },
@@ -103,7 +103,6 @@ function recover(
     logPath: files.logOf(ref),
     group,
     uid: record.uidOfGame,
-    sandboxed: record.sandboxed,
     processes,
     clock,
     ...(leader ? { leader } : {}),

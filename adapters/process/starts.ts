@@ -74,7 +74,6 @@ export class Starts {
     const user = this.#deps.isolation.userOfNext(new Set(this.#heldUsers()))
     const own = {
       ...(user?.own === true && { uidOfGame: user.uid }),
-      ...(this.#deps.isolation.isSandboxed && { sandboxed: true }),
     }
     const record = { version: 1, ref, uid, address, node, instanceNumber, ports: [], nonce, ...own, origin } as const
     const instance = new ManagedInstance(record)

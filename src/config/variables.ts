@@ -25,15 +25,15 @@ export const settings = {
       'Where game servers run: `process` (child processes of this machine), `docker` (the engine of DOCKER_HOST or this machine), `kubernetes` (the cluster of KUBECONFIG or this pod) or `memory` (simulated).',
   },
   ISOLATION: {
-    type: ['none', 'user', 'bubblewrap', 'systemd'],
+    type: ['none', 'user', 'systemd'],
     fallback: 'none',
     meaning:
-      '`user`: each game server runs as a separate user, out of reach of the files and secrets of this server; needs root. `bubblewrap`: each game server also sees only its own processes and files; needs the program bwrap. `systemd`: the same with a service of systemd for each game server; needs root and systemd as process 1. `none`: game servers run as the user of this server. Only with BACKEND=process, on Linux.',
+      '`user`: each game server runs as a separate user, out of reach of the files and secrets of this server; needs root. `systemd`: each game server is a service of systemd, which also sees only its own processes and files; needs root and systemd as process 1. `none`: game servers run as the user of this server. Only with BACKEND=process, on Linux.',
   },
   READ_ONLY_PATHS: {
     type: 'list',
     meaning:
-      'Comma-separated absolute paths that game servers may read with ISOLATION=bubblewrap or systemd, beside system directories and the working directory and program of their build.',
+      'Comma-separated absolute paths that game servers may read with ISOLATION=systemd, beside system directories and the working directory and program of their build.',
   },
   RUN_AS: {
     meaning:

@@ -61,7 +61,7 @@ describe('the settings of the bundled server', () => {
   it('are read from the environment', () => {
     const env = {
       BACKEND: 'process',
-      ISOLATION: 'bubblewrap',
+      ISOLATION: 'systemd',
       READ_ONLY_PATHS: '/srv/game, /opt/engine',
       RUN_AS: 'games:1234',
       HOST: '0.0.0.0',
@@ -114,7 +114,7 @@ describe('the settings of the bundled server', () => {
     expect(Object.keys(env)).toEqual(Object.keys(settings))
     expect(read(env)).toEqual({
       backend: 'process',
-      isolation: 'bubblewrap',
+      isolation: 'systemd',
       readOnlyPaths: ['/srv/game', '/opt/engine'],
       runAs: { user: 'games', group: 1234 },
       host: '0.0.0.0',
@@ -273,7 +273,7 @@ describe('the settings of the bundled server', () => {
     [{ WEBHOOK_URL: 'http://a' }, 'WEBHOOK_URL and WEBHOOK_SECRET must be set together'],
     [{ WEBHOOK_URL: 'http://a', WEBHOOK_SECRET: 'short' }, 'WEBHOOK_SECRET must have at least 16'],
     [{ WEBHOOK_URL: 'hooks.a/secret', WEBHOOK_SECRET: '0123456789abcdef' }, 'WEBHOOK_URL must be a URL'],
-    [{ ISOLATION: 'chroot' }, 'ISOLATION must be none, user, bubblewrap or systemd'],
+    [{ ISOLATION: 'chroot' }, 'ISOLATION must be none, user or systemd'],
     [{ ISOLATION: 'user', BACKEND: 'docker' }, 'ISOLATION, RUN_AS and READ_ONLY_PATHS apply only to BACKEND=process'],
     [{ FORWARDING_ADDRESS: '10.0.0.4', FORWARDING_PORT: '0', BACKEND: 'kubernetes' }, 'FORWARDING_PORT must not be 0'],
     [{ RUN_AS: 'a:b:c' }, 'RUN_AS must be user or user:group'],

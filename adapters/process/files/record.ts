@@ -25,8 +25,6 @@ export interface InstanceRecord {
   readonly process?: ProcessIdentity
   /** The server's user, if no other server has it. */
   readonly uidOfGame?: number
-  /** Whether the game runs behind an init script, in a process id namespace of its own. */
-  readonly sandboxed?: boolean
   readonly exit?: Exit
   /** Missing if it is unreadable. */
   readonly origin?: InstanceOrigin
@@ -71,7 +69,6 @@ export function readRecord(text: string): InstanceRecord | undefined {
     ...(nonce === undefined ? {} : { nonce }),
     ...(process === undefined ? {} : { process }),
     ...(uidOfGame === undefined ? {} : { uidOfGame }),
-    ...(json['sandboxed'] === true ? { sandboxed: true } : {}),
     ...(exit === undefined ? {} : { exit }),
     ...(origin === undefined ? {} : { origin }),
   }

@@ -1,6 +1,7 @@
 /** Which isolations this machine can provide. Tries each of them. */
 import { messageOf } from '../../../src/contracts/errors.js'
-import { isolations, resolveProcessOptions } from '../options.js'
+import type { isolations } from '../options.js'
+import { resolveProcessOptions } from '../options.js'
 import { GameIsolation } from './game-isolation.js'
 
 /**
@@ -8,8 +9,7 @@ import { GameIsolation } from './game-isolation.js'
  * hundred milliseconds, because it runs a command in each.
  */
 export function isolationsHere(): Readonly<Record<(typeof isolations)[number], string | undefined>> {
-  const [none, user, bubblewrap, systemd] = isolations
-  return { [none]: undefined, [user]: whyNot(user), [bubblewrap]: whyNot(bubblewrap), [systemd]: whyNot(systemd) }
+  return { none: undefined, user: whyNot('user'), systemd: whyNot('systemd') }
 }
 
 function whyNot(isolation: (typeof isolations)[number]): string | undefined {

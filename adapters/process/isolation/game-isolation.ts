@@ -9,18 +9,14 @@ import type { IsolationStatus } from '../../../src/contracts/backend.js'
 import { FleetError } from '../../../src/contracts/errors.js'
 import { ownDescriptors } from '../../../src/platform/own-descriptors.js'
 import type { ResolvedProcessOptions } from '../options.js'
-import { initScript, sandboxArguments, type SandboxInput } from './bubblewrap.js'
 import type { CgroupLimits, Controller } from './cgroup-files.js'
 import { limitsHere, missing, missingForSystemd, serviceCgroups } from './cgroups.js'
 import { cannot, helperProgram, systemPath } from './programs.js'
 import { requireSystemd, tryService } from './systemd.js'
-import { restrictions, runArguments, type UnitOfRun } from './systemd-unit.js'
-import { type GameUser, isRoot, readUser, requireRoot } from './users.js'
+import { type GameView, restrictions, runArguments, type UnitOfRun } from './systemd-unit.js'
+import { type GameUser, readUser, requireRoot } from './users.js'
 
 type IsolationOptions = Pick<ResolvedProcessOptions, 'isolation' | 'userIDs' | 'limits' | 'directory' | 'readOnlyPaths'>
-
-/** What a game sees of the machine's files. Used by `isolation: 'bubblewrap'` and `'systemd'`. */
-export type GameView = Omit<SandboxInput, 'bwrap' | 'directory'>
 
 /** Of servers that have a user of their own. */
 const defaultTasks = 4096
@@ -42,7 +38,6 @@ export class GameIsolation {
     if (isolation === 'user') requireRoot("isolation 'user'")
     if (isolation === 'systemd') requireSystemd(this.option)
     if (runAs) requireRoot('runAs')
-    if (isolation === 'bubblewrap' && process.platform !== 'linux') throw cannot(this.option, 'it needs Linux')
     this.#runAs = runAs && readUser(runAs)
     const { tasks } = options.limits
     if (tasks !== undefined && !this.#givesUsers) {
@@ -72,19 +67,12 @@ export class GameIsolation {
     return this.#runAs !== undefined || this.#givesUsers
   }
 
-  /** Whether games run in process id namespaces of their own, behind an init script. */
-  get isSandboxed(): boolean {
-    return this.#options.isolation === 'bubblewrap'
-  }
-
-  /** Whether each game and its supervisor are a service of systemd, instead of child processes of this host. */
+  /**
+   * Whether each game and its supervisor are a service of systemd, instead of child processes of this host. Such games see only some of the
+   * machine's files.
+   */
   get isService(): boolean {
     return this.#options.isolation === 'systemd'
-  }
-
-  /** Whether games see only some of the machine's files. */
-  get hidesFiles(): boolean {
-    return this.isSandboxed || this.isService
   }
 
   /** Whether this host can enforce the memory limit of a template. */
@@ -94,12 +82,12 @@ export class GameIsolation {
 
   /** Whether games reach their folders by the host's path, so that other users must be let through. */
   get needsPassage(): boolean {
-    return this.changesUser && !this.hidesFiles
+    return this.changesUser && !this.isService
   }
 
   /** Whether games have home and temporary directories of their own. */
   get ownsFolders(): boolean {
-    return this.changesUser || this.hidesFiles
+    return this.changesUser || this.isService
   }
 
   /** Undefined if games run as the user of this host. Throws `unavailable` if all user ids are held. */
@@ -138,26 +126,22 @@ export class GameIsolation {
   }
 
   /** The helper programs that stand before a game's program. Throws `invalid` if one is missing. */
-  helpers(user: GameUser | undefined, view: GameView): readonly string[] {
-    const { isolation, directory, readOnlyPaths } = this.#options
+  helpers(user: GameUser | undefined): readonly string[] {
+    const { isolation } = this.#options
     const limited = this.#limitArguments()
-    const bwrap = this.isSandboxed ? this.#program('bwrap') : ''
-    const readOnly = [...readOnlyPaths, ...view.readOnly]
     return [
       ...(isolation === 'user' ? [this.#program('unshare'), ...unsharedMounts, '/bin/sh', '-c', mountProc, 'sh'] : []),
-      ...(this.isSandboxed ? sandboxArguments({ ...view, bwrap, directory, readOnly }) : []),
       ...(limited.length > 0 ? [this.#program('prlimit'), ...limited, '--'] : []),
       ...(user
         ? [this.#program('setpriv'), `--reuid=${user.uid}`, `--regid=${user.gid}`, ...withoutPrivileges, '--']
         : []),
-      ...(this.isSandboxed ? initScript : []),
     ]
   }
 
-  /** Whether each server runs as a user of its own. Without root, a sandbox has only this host's user. */
+  /** Whether each server runs as a user of its own. */
   get #givesUsers(): boolean {
     const { isolation } = this.#options
-    return isolation === 'user' || (this.hidesFiles && this.#runAs === undefined && isRoot())
+    return isolation === 'user' || (this.isService && this.#runAs === undefined)
   }
 
   /** Limits that no cgroup holds. The system counts tasks per user. */
@@ -218,16 +202,14 @@ export class GameIsolation {
     const [option, hidesProcesses] = [this.option, this.#options.isolation === 'user']
     // Older kernels would hide the processes from everybody on this machine.
     if (hidesProcesses && !(kernelVersion() >= 5.08)) throw cannot(option, 'it needs Linux 5.8 or later')
-    const view = { writable: [], readOnly: [], ownReadOnly: [], workingDir: '/' }
-    const helpers = this.helpers(this.userOfNext(new Set()), view)
+    const helpers = this.helpers(this.userOfNext(new Set()))
     if (helpers.length === 0) return
     const [program, ...args] = [...helpers, '/bin/sh', '-c', hidesProcesses ? '[ ! -e /proc/1 ]' : ':']
-    const result = spawnSync(...ownDescriptors(program ?? '', args, 4), {
+    const result = spawnSync(...ownDescriptors(program ?? '', args), {
       env: { PATH: systemPath },
       encoding: 'utf8',
       timeout: 20_000,
-      // The init script writes to the last one.
-      stdio: ['ignore', 'ignore', 'pipe', 'ignore'],
+      stdio: ['ignore', 'ignore', 'pipe'],
     })
     if (result.status === 0) return
     const output = result.stderr?.trim()
@@ -237,7 +219,7 @@ export class GameIsolation {
   /** systemd starts services even if the kernel or a container around it does not let it restrict them. */
   #checkService(): void {
     const view = { writable: [], readOnly: [], ownReadOnly: [], workingDir: '/' }
-    const command = [...this.helpers(this.userOfNext(new Set()), view), '/bin/sh', '-c', restricted]
+    const command = [...this.helpers(this.userOfNext(new Set())), '/bin/sh', '-c', restricted]
     const why = tryService(this.#restrictions(view, undefined), command, this.option)
     if (why !== undefined) throw cannot(this.option, `${why}; the journal of systemd may say more`)
   }

@@ -2,9 +2,8 @@
 import { realpathSync } from 'node:fs'
 import type { InstanceFiles } from '../files/instance-files.js'
 import type { InstanceRecord } from '../files/record.js'
-import { installPaths, isWithin } from './bubblewrap.js'
-import type { GameIsolation, GameView } from './game-isolation.js'
-import { unsafePath } from './systemd-unit.js'
+import type { GameIsolation } from './game-isolation.js'
+import { type GameView, installPaths, isWithin, unsafePath } from './systemd-unit.js'
 
 export interface GameViewInput {
   readonly files: InstanceFiles
@@ -33,10 +32,10 @@ export function whyNotVisible(
   { directory }: InstanceFiles,
   isolation: GameIsolation,
 ): string | undefined {
-  if (!isolation.hidesFiles) return undefined
+  if (!isolation.isService) return undefined
   const hidden = view.readOnly.find((path) => isWithin(path, directory))
   if (hidden !== undefined) {
     return `${hidden} is inside processBackend's directory ${directory}, which ${isolation.option} hides from games`
   }
-  return isolation.isService ? unsafePath([...view.readOnly, ...view.writable]) : undefined
+  return unsafePath([...view.readOnly, ...view.writable])
 }

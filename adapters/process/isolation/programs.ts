@@ -5,15 +5,11 @@ import { locateCommand } from '../run/command.js'
 /** PATH of the helper programs, which run as this host: the game's own PATH could name other programs. */
 export const systemPath = '/usr/sbin:/usr/bin:/sbin:/bin'
 
-/** The Debian packages of the programs that are not on every machine. */
-const packages: Readonly<Record<string, string>> = { bwrap: 'bubblewrap' }
-
 /** Returns the program's path. Throws `invalid` if it is missing, naming the option that needs it. */
 export function helperProgram(name: string, option: string): string {
   const located = locateCommand(name, '/', systemPath)
   if (located.ok) return located.path
-  const hint = packages[name] === undefined ? '' : `; install the package ${packages[name]}`
-  throw cannot(option, `it needs the program ${name}${hint}`)
+  throw cannot(option, `it needs the program ${name}`)
 }
 
 /** The error of an option that this machine cannot provide. */

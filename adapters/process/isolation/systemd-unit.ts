@@ -7,12 +7,80 @@
  * - A path of a template must not become another path, or another property: see `escaped` and `unsafePath`.
  */
 import { resolve } from 'node:path'
-import { isWithin, type SandboxInput, systemPaths } from './bubblewrap.js'
 
 /** The cgroup above those of all game servers, in which an operator may limit them together. */
 export const slice = 'gamekeeper.slice'
 
-interface UnitInput extends Pick<SandboxInput, 'directory' | 'writable' | 'temporary' | 'readOnly' | 'ownReadOnly'> {
+/** What a game sees of the machine's files, beside the system's. */
+export interface GameView {
+  /** Folders of the instance that the game may write to. */
+  readonly writable: readonly string[]
+  /** The folder of the instance that the game sees as `/tmp` and `/var/tmp`. Default: memory. */
+  readonly temporary?: string
+  /** Other paths that the game may read: the host's paths, with the same names in the service. */
+  readonly readOnly: readonly string[]
+  /** Paths of the instance that the game may read. */
+  readonly ownReadOnly: readonly string[]
+  readonly workingDir: string
+}
+
+/** What every game may read, if the machine has it. */
+const systemPaths: readonly string[] = Object.freeze([
+  '/usr',
+  '/bin',
+  '/sbin',
+  '/lib',
+  '/lib32',
+  '/lib64',
+  '/libx32',
+  '/sys/devices/system/cpu',
+  ...[
+    'alternatives',
+    'ca-certificates',
+    'crypto-policies',
+    'fonts',
+    'group',
+    'host.conf',
+    'hosts',
+    'ld.so.cache',
+    'ld.so.conf',
+    'ld.so.conf.d',
+    'localtime',
+    'nsswitch.conf',
+    'passwd',
+    'pki',
+    'protocols',
+    'resolv.conf',
+    'services',
+    'ssl',
+    'timezone',
+  ].map((name) => `/etc/${name}`),
+])
+
+/** A service has its own of these, and `/etc` only in part, so a working directory in them adds nothing to it. */
+const ownPlaces: readonly string[] = ['/', '/etc', '/run', '/tmp', '/var', '/var/tmp']
+const kernelPlaces: readonly string[] = ['/proc', '/sys', '/dev']
+
+/** The paths that a game needs beside the system's: its working directory, and a program outside of it. */
+export function installPaths(workingDir: string | undefined, programs: readonly string[]): readonly string[] {
+  const paths = workingDir === undefined || isOfSystem(workingDir) ? [] : [workingDir]
+  for (const program of programs) {
+    if (!isOfSystem(program) && !paths.some((path) => isWithin(program, path))) paths.push(program)
+  }
+  return paths
+}
+
+export function isWithin(path: string, folder: string): boolean {
+  return path === folder || path.startsWith(folder.endsWith('/') ? folder : `${folder}/`)
+}
+
+function isOfSystem(path: string): boolean {
+  return ownPlaces.includes(path) || [...systemPaths, ...kernelPlaces].some((one) => isWithin(path, one))
+}
+
+interface UnitInput extends Omit<GameView, 'workingDir'> {
+  /** The backend's directory: hidden, except for the paths above. */
+  readonly directory: string
   readonly memoryBytes: number | undefined
   /** Without a controller for memory: of each process. */
   readonly dataBytes: number | undefined

@@ -3,11 +3,10 @@
  *
  * A process belongs to a run if it carries the run's mark in its environment, which it inherits even if it leaves its group. A
  * game that clears its environment carries none. Its session still identifies it: the system does not reuse a session id
- * while a process of the session is left, so all of a session belong to the run if one of them does, such as the game. So do all
- * processes of a process id namespace whose first process belongs to the run.
+ * while a process of the session is left, so all of a session belong to the run if one of them does, such as the game.
  */
 import { spawnSync } from 'node:child_process'
-import { readdirSync, readlinkSync } from 'node:fs'
+import { readdirSync } from 'node:fs'
 import { setImmediate, setTimeout } from 'node:timers/promises'
 import { FleetError } from '../../../src/contracts/errors.js'
 import { ownDescriptors } from '../../../src/platform/own-descriptors.js'
@@ -23,14 +22,6 @@ export interface RunningProcess extends ProcessIdentity {
   readonly recordMark?: string
   /** On Linux, the effective user. */
   readonly uid?: number
-  /** The process id namespace, if it is another than this host's. */
-  readonly namespace?: ProcessNamespace
-}
-
-export interface ProcessNamespace {
-  readonly id: string
-  /** Whether this process is the first of the namespace: when it ends, the kernel ends the others. */
-  readonly isFirst: boolean
 }
 
 export interface RunIdentity {
@@ -52,12 +43,10 @@ export class ProcessSnapshot {
   readonly #byMark: ReadonlyMap<string | undefined, readonly RunningProcess[]>
 
   readonly #byUser: ReadonlyMap<number | undefined, readonly RunningProcess[]>
-  readonly #byNamespace: ReadonlyMap<string | undefined, readonly RunningProcess[]>
 
   constructor(processes: readonly RunningProcess[]) {
     this.processes = processes
     this.#byUser = groupBy(processes, ({ uid }) => uid)
-    this.#byNamespace = groupBy(processes, ({ namespace }) => namespace?.id)
     this.#bySession = groupBy(processes, ({ session }) => session)
     this.#byMark = groupBy(processes, ({ mark }) => mark)
   }
@@ -68,9 +57,7 @@ export class ProcessSnapshot {
     const isOfRun = session.some((one) => one.mark === mark || one.pid === game)
     const ofUser = uid === undefined ? [] : (this.#byUser.get(uid) ?? [])
     const listed = pids.length === 0 ? [] : this.processes.filter(({ pid }) => pids.includes(pid))
-    const known = [...listed, ...(isOfRun ? session : []), ...(this.#byMark.get(mark) ?? []), ...ofUser]
-    const spaces = known.flatMap(({ namespace }) => (namespace?.isFirst ? [namespace.id] : []))
-    return [...new Set([...known, ...spaces.flatMap((id) => this.#byNamespace.get(id) ?? [])])]
+    return [...new Set([...listed, ...(isOfRun ? session : []), ...(this.#byMark.get(mark) ?? []), ...ofUser])]
   }
 }
 
@@ -123,19 +110,7 @@ function readProcess(pid: number): RunningProcess | undefined {
   const { group, session } = stat
   const mark = markIn(readOwnProc(`/proc/${pid}/environ`, pid))
   const status = readProc(`/proc/${pid}/status`, pid) ?? ''
-  return { pid, startedAt, group, session, ...mark, ...userIn(status), ...namespaceIn(status, pid) }
-}
-
-/** The line contains the process's ids, from this host's namespace to its own. */
-function namespaceIn(status: string, pid: number): { readonly namespace?: ProcessNamespace } {
-  const inner = /^NSpid:\t\d+(?:\t\d+)*\t(\d+)$/m.exec(status)?.[1]
-  if (inner === undefined) return {}
-  try {
-    return { namespace: { id: readlinkSync(`/proc/${pid}/ns/pid`), isFirst: inner === '1' } }
-  } catch {
-    // The process has ended, or belongs to another user.
-    return {}
-  }
+  return { pid, startedAt, group, session, ...mark, ...userIn(status) }
 }
 
 /** The line contains the real, effective, saved and file system user. */

@@ -21,7 +21,7 @@ import { makeStdin } from '../files/stdin.js'
 import { createCgroup, serviceCgroups } from '../isolation/cgroups.js'
 import { gameView, whyNotVisible } from '../isolation/game-view.js'
 import type { GameIsolation } from '../isolation/game-isolation.js'
-import type { GameView } from '../isolation/game-isolation.js'
+import type { GameView } from '../isolation/systemd-unit.js'
 import type { GameUser } from '../isolation/users.js'
 import { encodeMark } from '../processes/marked-runs.js'
 import type { ResolvedProcessOptions } from '../options.js'
@@ -113,7 +113,7 @@ interface GameCommand extends Pick<SupervisorInput, 'program' | 'args' | 'env' |
 
 async function startGame(input: LaunchInput, game: GameCommand): Promise<GameProcess | { readonly rejected: Exit }> {
   const { record, nonce, user, isolation, files, options, processes, clock, onExit } = input
-  const { command, view, memoryBytes, ...start } = game
+  const { command, memoryBytes, program, args, env, workingDir, stdin } = game
   const runDirectory = files.runDirectory(record.ref, nonce)
   const logPath = files.logOf(record.ref)
   const run = { runDirectory, mark: nonce }
@@ -121,20 +121,22 @@ async function startGame(input: LaunchInput, game: GameCommand): Promise<GamePro
   try {
     // The game may open its standard output again, for example as /dev/stdout.
     if (user) fchownSync(log, user.uid, user.gid)
-    if (game.stdin) await makeStdin(files.stdinOf(record.ref, nonce), user)
-    const helpers = isolation.helpers(user, view)
-    const { isSandboxed, ownsFolders } = isolation
+    if (stdin) await makeStdin(files.stdinOf(record.ref, nonce), user)
+    const helpers = isolation.helpers(user)
     const supervisor = {
       ...run,
-      ...start,
+      program,
+      args,
+      env,
+      workingDir,
+      stdin,
       helpers,
-      guardsHelpers: ownsFolders,
-      sandboxed: isSandboxed,
+      guardsHelpers: isolation.ownsFolders,
       cgroups: createCgroup(nonce, isolation.cgroupLimits(memoryBytes)),
       endsWithHost: options.development !== undefined,
       recordMark: encodeMark(files.directoryOf(record.ref), record),
     }
-    const common = { ...run, logPath, uid: record.uidOfGame, sandboxed: isSandboxed, processes, clock, isNew: true }
+    const common = { ...run, logPath, uid: record.uidOfGame, processes, clock, isNew: true }
     if (isolation.isService) {
       const started = await startGameService(input, game, supervisor)
       if (started) return new GameProcess({ ...common, ...started })

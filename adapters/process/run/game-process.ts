@@ -15,7 +15,6 @@ import type { Exit } from '../files/record.js'
 import {
   isExitWritten,
   isStartClaimed,
-  isStarted,
   notStartedCode,
   readExitCode,
   readGamePid,
@@ -44,8 +43,6 @@ export interface GameProcessOptions {
   readonly supervisor?: Supervisor
   /** The user of the game, if no other server runs as this user. */
   readonly uid?: number | undefined
-  /** Whether the game runs behind an init script, in a process id namespace of its own. */
-  readonly sandboxed?: boolean | undefined
   readonly processes: ProcessTable
   readonly clock: Clock
 }
@@ -123,8 +120,7 @@ export class GameProcess {
 
   /** Returns false right after the start, when a signal could be lost. */
   get acceptsSignals(): boolean {
-    const { runDirectory, sandboxed } = this.#options
-    return sandboxed === true ? isStarted(runDirectory) : isStartClaimed(runDirectory)
+    return isStartClaimed(this.#options.runDirectory)
   }
 
   /**
@@ -132,12 +128,9 @@ export class GameProcess {
    * group get the signal at once, including any that are just being started.
    */
   async signal(signal: NodeJS.Signals): Promise<readonly RunningProcess[]> {
-    // Outside of the sandbox there are only helpers, which must outlive the game to report its exit.
-    const isForSandbox = this.#options.sandboxed === true && signal !== 'SIGKILL'
-    const hasSignalledGroup = !isForSandbox && this.leader !== undefined && signalGroup(this.leader, signal)
+    const hasSignalledGroup = this.leader !== undefined && signalGroup(this.leader, signal)
     const members = await this.look()
     for (const member of members) {
-      if (isForSandbox && !member.namespace) continue
       if (!hasSignalledGroup || this.hasLeftGroup(member)) signalProcess(member, signal)
     }
     return members

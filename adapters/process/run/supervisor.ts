@@ -43,14 +43,10 @@ import { locateCommand } from './command.js'
  */
 export const notStartedCode = 125
 
-/**
- * Claims the start, then joins the cgroups before any helper runs. A sandbox takes a while to set up, so the process in it that
- * becomes the game says so on descriptor 3.
- */
-function becomeGame({ cgroups, sandboxed }: SupervisorInput): string {
+/** Claims the start, then joins the cgroups before any helper runs. */
+function becomeGame({ cgroups }: SupervisorInput): string {
   const join = cgroups.map((path) => `echo $$ >|'${path}' || exit ${notStartedCode}; `).join('')
-  const report = sandboxed ? 'exec 3>"$0/started"; ' : ''
-  return `set -C; echo $$ >"$0/claim" || exit ${notStartedCode}; ${join}${report}exec "$@"`
+  return `set -C; echo $$ >"$0/claim" || exit ${notStartedCode}; ${join}exec "$@"`
 }
 
 /**
@@ -96,8 +92,6 @@ export interface SupervisorInput {
   readonly guardsHelpers: boolean
   /** Files to which the game's process writes its id before any helper runs. */
   readonly cgroups: readonly string[]
-  /** Whether the helpers include `initScript`. */
-  readonly sandboxed: boolean
   /** The cgroups of the service in which the supervisor runs. Default: it runs in none. */
   readonly serviceCgroups?: readonly string[]
   /** Whether the game ends when this process does, however that ends. */
@@ -237,11 +231,6 @@ export function cancelStart(runDirectory: string): boolean {
 /** Whether the game has started or is about to. From then on, it receives every signal sent to its group. */
 export function isStartClaimed(runDirectory: string): boolean {
   return existsSync(join(runDirectory, 'claim'))
-}
-
-/** Whether the game in a sandbox has started. */
-export function isStarted(runDirectory: string): boolean {
-  return readNumber(join(runDirectory, 'started')) !== undefined
 }
 
 /** Reads the process id that the supervisor wrote; undefined if it has not written one yet. */

@@ -1,20 +1,15 @@
 /**
- * Tests that need root on Linux, bubblewrap or cgroups. Without it, a placeholder test reports that they were left out; with
- * REQUIRE_ENGINES=root,bubblewrap,cgroups that test fails.
+ * Tests that need root on Linux, or cgroups. Without it, a placeholder test reports that they were left out; with
+ * REQUIRE_ENGINES=root,cgroups that test fails.
  */
-import { spawnSync } from 'node:child_process'
 import { expect, test } from 'vitest'
 import { missing } from '../../../adapters/process/isolation/cgroups.js'
 
 type Test = (what: string, run: () => Promise<void>, timeoutMs?: number) => void
 
 const isRoot = process.platform === 'linux' && process.getuid?.() === 0
-const hasBubblewrap = isRoot && spawnSync('bwrap', ['--ro-bind', '/', '/', 'true']).status === 0
 
 export const testAsRoot: Test = isRoot ? test : leftOut('root', 'root on Linux')
-
-/** Root as well, because these tests read what belongs to other users. */
-export const testInSandbox: Test = hasBubblewrap ? test : leftOut('bubblewrap', 'root on Linux with bubblewrap')
 
 /** Root, with cgroups that limit memory and tasks. */
 export const testInCgroup: Test =

@@ -8,7 +8,7 @@ import { processBackend, type ProcessBackendOptions } from '../../../adapters/pr
 import { createFleet } from '../../../src/index.js'
 import { ownDescriptors } from '../../../src/platform/own-descriptors.js'
 import { filesUnder, read, root } from '../../package/sources.js'
-import { testAsRoot, testInSandbox } from './as-root.js'
+import { testAsRoot } from './as-root.js'
 import { cleanUp, contentOf, freshDirectory, onCleanUp, until } from './support.js'
 
 afterEach(cleanUp)
@@ -64,9 +64,6 @@ test('a game with stdin: true has its own descriptors only', () => inFleet({}, t
 testAsRoot('a game of createFleet with a user of its own has its own descriptors only', () =>
   inFleet({ isolation: 'user' }),
 )
-testInSandbox('a game of createFleet in a sandbox has its own descriptors only', () =>
-  inFleet({ isolation: 'bubblewrap' }),
-)
 
 /** The bundled server, or another command, which itself inherits descriptors from its parent: one below 10, and one above. */
 async function inServer(args: readonly string[], env: Readonly<Record<string, string>>, data: string) {
@@ -103,9 +100,6 @@ const server = { BACKEND: 'process', SAMPLE: 'off' }
 test('a game of the bundled server has its own descriptors only', () => inServer(['serve'], server, ''))
 testAsRoot('a game of the bundled server with ISOLATION=user has its own descriptors only', () =>
   inServer(['serve'], { ...server, ISOLATION: 'user' }, ''),
-)
-testInSandbox('a game of the bundled server with ISOLATION=bubblewrap has its own descriptors only', () =>
-  inServer(['serve'], { ...server, ISOLATION: 'bubblewrap' }, ''),
 )
 test('a game of gamekeeper dev has its own descriptors only', () => inServer(['dev', ...command], {}, 'dev'))
 

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, expect, test } from 'vitest'
 import type { ProcessBackendOptions } from '../../../adapters/process/index.js'
-import { testAsRoot, testInSandbox } from './as-root.js'
+import { testAsRoot } from './as-root.js'
 import { outputOf } from './shell-games.js'
 import { cleanUp, contentOf, freshDirectory, gameOf, idle, onCleanUp, open, specOf, until } from './support.js'
 
@@ -160,7 +160,6 @@ const literal = (text: string) => text.replaceAll('$', () => '$$')
 const starts = 'any program is started by any path with any variables'
 test(starts, () => startsOddly({}))
 testAsRoot(`${starts}, as another user`, () => startsOddly({ isolation: 'user' }))
-testInSandbox(`${starts}, in a sandbox`, () => startsOddly({ isolation: 'bubblewrap' }))
 
 function argumentsOfAll(): string {
   const pids = readdirSync('/proc').filter((name) => /^\d+$/.test(name))

@@ -6,7 +6,7 @@ import { limitsHere, processBackend, type ProcessBackendOptions } from '../../..
 import { createFleet, memoryStore } from '../../../src/index.js'
 import { virtualClock } from '../../../src/testing/index.js'
 import { findMounts, killsByLimit, limitFiles } from '../../../adapters/process/isolation/cgroup-files.js'
-import { testInCgroup, testInSandbox } from './as-root.js'
+import { testInCgroup } from './as-root.js'
 import { abandoned } from './hosts.js'
 import { outputOf, recordIn, shellGame } from './shell-games.js'
 import {
@@ -155,12 +155,6 @@ testInCgroup('processes in the cgroup end with their server, even if they cleare
   const stray = await numberIn(path)
   await backend.destroy(spec.ref, spec.uid, { graceMs: 0 })
   expect(runs(stray)).toBe(false)
-})
-
-testInSandbox('a sandboxed game that exceeds its limit is ended, and its exit says so', async () => {
-  const backend = open(freshDirectory(), { isolation: 'bubblewrap', limits: { memoryBytes: 150 * mebibyte } })
-  await backend.create(gameOf(greedy))
-  expect(await exited(backend)).toMatchObject({ exitCode: 137, reason: expect.stringContaining('out of memory') })
 })
 
 testInCgroup('the limits that hold on this machine are told', async () => {

@@ -50,15 +50,9 @@ test.each<[object, RegExp]>([
   [{ logRetentionMs: -1 }, /^processBackend: logRetentionMs must be an integer ≥ 0/],
   [{ maxLogFiles: 1.5 }, /^processBackend: maxLogFiles/],
   [{ pollIntervalMs: 0 }, /^processBackend: pollIntervalMs must be an integer ≥ 1/],
-  [
-    { isolation: 'chroot' },
-    /^processBackend: isolation must be none or user or bubblewrap or systemd, but is "chroot"$/,
-  ],
-  [
-    { readOnlyPaths: ['games'], isolation: 'bubblewrap' },
-    /^processBackend: readOnlyPaths must be an array of absolute/,
-  ],
-  [{ readOnlyPaths: ['/srv/games'] }, /^processBackend: readOnlyPaths needs isolation 'bubblewrap' or 'systemd'/],
+  [{ isolation: 'chroot' }, /^processBackend: isolation must be none or user or systemd, but is "chroot"$/],
+  [{ readOnlyPaths: ['games'], isolation: 'systemd' }, /^processBackend: readOnlyPaths must be an array of absolute/],
+  [{ readOnlyPaths: ['/srv/games'] }, /^processBackend: readOnlyPaths needs isolation 'systemd'/],
   [
     { development: true, isolation: 'systemd' },
     /^processBackend: development must be left out with isolation 'systemd'/,

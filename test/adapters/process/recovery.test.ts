@@ -89,7 +89,6 @@ test('a recorded start without a process is cancelled: it is not listed, and a l
     helpers: [],
     guardsHelpers: false,
     stdin: false,
-    sandboxed: false,
     endsWithHost: false,
     cgroups: [],
     log,

@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { afterEach, expect, test } from 'vitest'
 import type { ProcessBackendOptions } from '../../../adapters/process/index.js'
 import type { Backend } from '../../../src/contracts/backend.js'
-import { testAsRoot, testInSandbox } from './as-root.js'
+import { testAsRoot } from './as-root.js'
 import { startHost } from './hosts.js'
 import { shellGame } from './shell-games.js'
 import { cleanUp, contentOf, exited, freshDirectory, gameOf, open, specOf, until } from './support.js'
@@ -47,7 +47,6 @@ test('a game reads the lines that hosts send it, one after another, and never th
 testAsRoot('a game with a user of its own reads the lines that hosts send it', () =>
   outlivesHost({ isolation: 'user' }),
 )
-testInSandbox('a game in a sandbox reads the lines that hosts send it', () => outlivesHost({ isolation: 'bubblewrap' }))
 
 test('a game in Node reads lines, and exits when it is told to', async () => {
   const directory = freshDirectory()
