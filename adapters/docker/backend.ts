@@ -193,7 +193,11 @@ export class DockerBackend implements Backend {
     this.#lifecycle.throwIfClosed()
     this.#containers = containers
     this.#events = new ContainerEvents({
-      ...{ api: this.#api, fleet, filter: fleetFilter(fleet), clock, logger },
+      api: this.#api,
+      fleet,
+      filter: fleetFilter(fleet),
+      clock,
+      logger,
       onEvent: (event) => containers.onEvent(event),
       onConnect: () => this.#onEventsConnected(containers),
     })
@@ -214,8 +218,16 @@ export class DockerBackend implements Backend {
   #creation(spec: InstanceSpec, connected: Connected, signal: AbortSignal | undefined): ContainerCreation {
     const { fleet, engine, containers } = connected
     return new ContainerCreation({
-      ...{ spec, fleet, engine, containers, signal, options: this.#options },
-      ...{ api: this.#api, images: this.#images, ports: this.#ports, listeners: this.#lifecycle.listeners },
+      spec,
+      fleet,
+      engine,
+      containers,
+      signal,
+      options: this.#options,
+      api: this.#api,
+      images: this.#images,
+      ports: this.#ports,
+      listeners: this.#lifecycle.listeners,
       address: this.#options.publicAddress ?? this.#remoteHost ?? '127.0.0.1',
       freeInstanceNumber: () => lowestFreeNumber(this.#instanceNumbers()),
     })

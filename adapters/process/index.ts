@@ -5,7 +5,7 @@ import { ProcessBackend } from './backend.js'
 import { type ProcessBackendOptions, resolveProcessOptions } from './options.js'
 
 export type { PortRange } from '../../src/rules/model/ports.js'
-export { isolationsHere } from './isolation/available.js'
+export { isolationsHere } from './isolation/game-isolation.js'
 export { limitsHere } from './isolation/cgroups.js'
 export { inheritedVariables } from './run/environment.js'
 export { endsGamesHere } from './run/process-manager.js'

@@ -1,6 +1,8 @@
 /** What commands see of the process: environment, output, colours and interruption. */
+import { spawn } from 'node:child_process'
+import { fstatSync } from 'node:fs'
 import { styleText } from 'node:util'
-import { watchStdoutReader } from './stdout-reader.js'
+import { ownDescriptors } from '../platform/own-descriptors.js'
 
 export type Colour = 'red' | 'green' | 'yellow' | 'cyan' | 'magenta' | 'blue' | 'dim' | 'bold'
 
@@ -98,4 +100,27 @@ export function hasColours(env: Readonly<Record<string, string | undefined>>, is
   if ((env['NO_COLOR'] ?? '') !== '') return false
   if ((env['FORCE_COLOR'] ?? '') !== '') return env['FORCE_COLOR'] !== '0'
   return isTerminal && env['TERM'] !== 'dumb'
+}
+
+/**
+ * Calls `gone` once, within a second or two. A pipe tells this only to a process that polls it, which Node does only while it writes.
+ * GNU `tail -f` polls its stdout, so it shares ours and ends with the reader. Elsewhere, the next write finds out.
+ */
+function watchStdoutReader(gone: () => void): void {
+  if (process.platform !== 'linux' || !isPipe()) return
+  const probe = spawn(...ownDescriptors('tail', ['-f', '/dev/null', `--pid=${process.pid}`]), {
+    stdio: ['ignore', 'inherit', 'ignore'],
+  })
+  probe.once('exit', (_, signal) => {
+    if (signal === 'SIGPIPE') gone()
+  })
+  // There is no tail.
+  probe.once('error', () => {})
+  probe.unref()
+  process.once('exit', () => probe.kill())
+}
+
+function isPipe(): boolean {
+  const stats = fstatSync(1)
+  return stats.isFIFO() || stats.isSocket()
 }

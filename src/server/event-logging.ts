@@ -81,7 +81,10 @@ function fieldsOf(event: FleetEvent): object {
 
 function auditFields({ action, caller, outcome, node, sessionID }: EventOf<'Audited'>): object {
   return {
-    ...{ action, outcome, caller: caller.name ?? caller.kind, callerKind: caller.kind },
+    action,
+    outcome,
+    caller: caller.name ?? caller.kind,
+    callerKind: caller.kind,
     ...(caller.address !== undefined && { address: caller.address }),
     ...(node !== undefined && { node }),
     ...(sessionID !== undefined && { session: sessionID }),

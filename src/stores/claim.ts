@@ -97,7 +97,8 @@ function readHolder(text: string | undefined): Holder | undefined {
   const { pid, startedAt, hostname: host, socket } = value
   if (typeof pid !== 'number' || typeof startedAt !== 'string') return undefined
   return {
-    ...{ pid, startedAt },
+    pid,
+    startedAt,
     ...(typeof host === 'string' && { hostname: host }),
     ...(typeof socket === 'string' && { socket }),
   }

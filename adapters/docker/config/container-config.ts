@@ -7,12 +7,11 @@ import { declaredEnvironment } from '../../../src/rules/game/environment.js'
 import { portName, type SdkConfigInput } from '../../../src/rules/game/sdk-config.js'
 import { shown } from '../../../src/rules/validation/problem.js'
 import { type GameContainer, gameContainerOf } from '../../../src/rules/validation/template.js'
-import { platformOn } from '../../shared/platform-options.js'
-import { containerCapabilities } from './container-capabilities.js'
 import { readImageName } from '../../shared/image-name.js'
-import { type Identity, labelsOf } from '../containers/labels.js'
-import { isPullPolicy, type PullPolicy, pullPolicies, type ResolvedDockerOptions } from '../options.js'
+import { platformOn } from '../../shared/platform-options.js'
 import { quantityOf } from '../../shared/quantity.js'
+import { type Identity, labelsOf } from '../containers/labels.js'
+import { isPullPolicy, pullPolicies, type PullPolicy, type ResolvedDockerOptions } from '../options.js'
 import { sdkConfigPath, sdkFolders } from './sdk-files.js'
 
 /** The host name by which containers reach the machine they run on. */
@@ -165,4 +164,41 @@ function sdkOf({ spec, identity, engine, options }: ContainerConfigInput, contai
     })),
     folders: sdkFolders,
   }
+}
+
+/**
+ * The part of Docker's default capabilities that games and their entry points use when they run as root: changing the owner
+ * of files, reading and writing files of any owner, signalling, ports below 1024, and switching to another user. The rest
+ * of Docker's defaults, such as NET_RAW and MKNOD, is dropped.
+ */
+export const keptCapabilities: readonly string[] = Object.freeze([
+  'CHOWN',
+  'DAC_OVERRIDE',
+  'FOWNER',
+  'KILL',
+  'NET_BIND_SERVICE',
+  'SETGID',
+  'SETUID',
+])
+
+interface CapabilityOptions {
+  readonly add: readonly string[]
+  readonly drop: readonly string[]
+}
+
+/** The fields of the engine's `HostConfig`. `add` takes precedence over `drop`; `ALL` means every capability. */
+export function containerCapabilities(options: CapabilityOptions): {
+  readonly CapAdd: string[]
+  readonly CapDrop: string[]
+} {
+  const [add, drop] = [options.add.map(plainName), options.drop.map(plainName)]
+  // The engine then drops the named ones from all.
+  if (add.includes('ALL')) return { CapAdd: ['ALL'], CapDrop: drop.filter((name) => name !== 'ALL') }
+  const kept = drop.includes('ALL') ? [] : keptCapabilities.filter((name) => !drop.includes(name))
+  return { CapAdd: [...new Set([...kept, ...add])], CapDrop: ['ALL'] }
+}
+
+/** The engine accepts `net_raw`, `NET_RAW` and `CAP_NET_RAW`. */
+function plainName(name: string): string {
+  return name.toUpperCase().replace(/^CAP_/, '')
 }

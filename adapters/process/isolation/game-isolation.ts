@@ -6,14 +6,14 @@ import { spawnSync } from 'node:child_process'
 import { randomInt } from 'node:crypto'
 import { release } from 'node:os'
 import type { IsolationStatus } from '../../../src/contracts/backend.js'
-import { FleetError } from '../../../src/contracts/errors.js'
+import { FleetError, messageOf } from '../../../src/contracts/errors.js'
 import { ownDescriptors } from '../../../src/platform/own-descriptors.js'
-import type { ResolvedProcessOptions } from '../options.js'
+import { type isolations, type ResolvedProcessOptions, resolveProcessOptions } from '../options.js'
 import type { CgroupLimits, Controller } from './cgroup-files.js'
 import { limitsHere, missing, missingForSystemd, serviceCgroups } from './cgroups.js'
 import { cannot, helperProgram, systemPath } from './programs.js'
-import { requireSystemd, tryService } from './systemd.js'
 import { type GameView, restrictions, runArguments, type UnitOfRun } from './systemd-unit.js'
+import { requireSystemd, tryService } from './systemd.js'
 import { type GameUser, readUser, requireRoot } from './users.js'
 
 type IsolationOptions = Pick<ResolvedProcessOptions, 'isolation' | 'userIDs' | 'limits' | 'directory' | 'readOnlyPaths'>
@@ -235,4 +235,25 @@ const withoutPrivileges = ['--clear-groups', '--no-new-privs', '--inh-caps=-all'
 function kernelVersion(): number {
   const [major = 0, minor = 0] = release().split('.').map(Number)
   return major + minor / 100
+}
+
+/**
+ * For each `isolation` of `processBackend`, why this machine cannot provide it to this host; undefined if it can. Takes some
+ * hundred milliseconds, because it runs a command in each.
+ */
+export function isolationsHere(): Readonly<Record<(typeof isolations)[number], string | undefined>> {
+  return { none: undefined, user: whyNot('user'), systemd: whyNot('systemd') }
+}
+
+function whyNot(isolation: (typeof isolations)[number]): string | undefined {
+  try {
+    provide(isolation)
+    return undefined
+  } catch (error) {
+    return messageOf(error).replace(/^.* cannot be used here: /, '')
+  }
+}
+
+function provide(isolation: (typeof isolations)[number]): GameIsolation {
+  return new GameIsolation(resolveProcessOptions({ isolation }))
 }

@@ -2,7 +2,7 @@
  * Starts a process from an instance's spec: builds the environment, SDK configuration and command, and runs them under a
  * supervisor.
  */
-import { closeSync, constants, fchownSync, statSync } from 'node:fs'
+import { closeSync, constants, fchownSync, realpathSync, statSync } from 'node:fs'
 import type { InstanceSpec } from '../../../src/contracts/backend.js'
 import type { Clock } from '../../../src/contracts/clock.js'
 import { FleetError, messageOf } from '../../../src/contracts/errors.js'
@@ -11,25 +11,24 @@ import { identityOf, type ProcessIdentity } from '../../../src/platform/process-
 import { NotAFile, openRegularFile } from '../../../src/platform/regular-file.js'
 import { portName, sdkConfigFile, type SdkConfigInput } from '../../../src/rules/game/sdk-config.js'
 import { type GameContainer, gameContainerOf, graceSecondsOf } from '../../../src/rules/validation/template.js'
-import { dottedName } from '../../shared/refs.js'
 import { platformOn } from '../../shared/platform-options.js'
-import { locateCommand } from './command.js'
-import { gameEnvironment } from './environment.js'
+import { dottedName } from '../../shared/refs.js'
 import type { InstanceFiles } from '../files/instance-files.js'
-import { GameProcess } from './game-process.js'
+import type { Exit, InstanceRecord } from '../files/record.js'
 import { makeStdin } from '../files/stdin.js'
 import { createCgroup, serviceCgroups } from '../isolation/cgroups.js'
-import { gameView, whyNotVisible } from '../isolation/game-view.js'
 import type { GameIsolation } from '../isolation/game-isolation.js'
-import type { GameView } from '../isolation/systemd-unit.js'
+import { type GameView, installPaths, isWithin, unsafePath } from '../isolation/systemd-unit.js'
 import type { GameUser } from '../isolation/users.js'
-import { encodeMark } from '../processes/marked-runs.js'
 import type { ResolvedProcessOptions } from '../options.js'
-import { memoryOf } from './memory-limit.js'
+import { encodeMark } from '../processes/marked-runs.js'
 import type { ProcessTable } from '../processes/process-table.js'
-import type { Exit, InstanceRecord } from '../files/record.js'
-import { startSupervisor, type SupervisorInput } from './supervisor.js'
+import { locateCommand } from './command.js'
+import { gameEnvironment } from './environment.js'
+import { GameProcess } from './game-process.js'
+import { memoryOf } from './memory-limit.js'
 import { type StartedService, startInService } from './supervisor-service.js'
+import { startSupervisor, type SupervisorInput } from './supervisor.js'
 
 export interface LaunchInput {
   readonly spec: InstanceSpec
@@ -205,3 +204,34 @@ function leaderOf(pid: number): { readonly leader?: ProcessIdentity } {
  * Errors caused by a temporary shortage of system resources. All other failures are caused by the command or its directory.
  */
 const shortageCodes: ReadonlySet<string> = new Set(['EAGAIN', 'ENOMEM', 'EMFILE', 'ENFILE', 'ENOSPC', 'EDQUOT'])
+
+interface GameViewInput {
+  readonly files: InstanceFiles
+  readonly record: InstanceRecord
+  /** As in the template. Without it, the game starts in its home. */
+  readonly workingDir: string | undefined
+  /** Absolute path of the game's program. */
+  readonly program: string
+}
+
+function gameView({ files, record: { ref }, workingDir, program }: GameViewInput): GameView {
+  const { logs, certificates, sharedContent } = files.foldersOf(ref)
+  const { home, temporary } = files.ownFoldersOf(ref)
+  return {
+    writable: [logs, certificates, sharedContent, home, temporary],
+    temporary,
+    ownReadOnly: [files.sdkConfigOf(ref)],
+    readOnly: installPaths(workingDir, [program, realpathSync(program)]),
+    workingDir: workingDir ?? home,
+  }
+}
+
+/** Why the game cannot have this view; undefined if it can, or if it has none of its own. */
+function whyNotVisible(view: GameView, { directory }: InstanceFiles, isolation: GameIsolation): string | undefined {
+  if (!isolation.isService) return undefined
+  const hidden = view.readOnly.find((path) => isWithin(path, directory))
+  if (hidden !== undefined) {
+    return `${hidden} is inside processBackend's directory ${directory}, which ${isolation.option} hides from games`
+  }
+  return unsafePath([...view.readOnly, ...view.writable])
+}

@@ -70,8 +70,11 @@ export async function checkCluster(config: Config): Promise<readonly ClusterFind
   let api: KubernetesApi | undefined
   try {
     api = new KubernetesApi({
-      ...{ config: defaultKubeConfig(), clock: systemClock, callTimeoutMs: timeoutMs },
-      ...{ requestsPerSecond: 200, connections: 16 },
+      config: defaultKubeConfig(),
+      clock: systemClock,
+      callTimeoutMs: timeoutMs,
+      requestsPerSecond: 200,
+      connections: 16,
     })
     const findings = await Promise.all([checkSkew(api), checkRights(api, config)])
     return findings.map((finding) => ({ ...finding, isAnswered: true }))

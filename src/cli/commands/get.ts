@@ -3,8 +3,8 @@ import { Argument, type Command } from 'commander'
 import type { EndedGameSession, FleetClient, GameServer, GameServerBuild, GameSession } from '../../client/index.js'
 import { UsageError } from '../../config/usage-error.js'
 import { FleetError } from '../../contracts/errors.js'
+import { oneLine } from '../../server/log.js'
 import { addSourceOptions, needsHost, type Source, type SourceFlags, sourceOf } from '../stored/source.js'
-import { ageSince, tableLines } from '../table.js'
 import type { Terminal } from '../terminal.js'
 
 interface GetFlags extends SourceFlags {
@@ -164,4 +164,25 @@ function sessionRow(item: GameSession | EndedGameSession, now: number): Row {
   const free = seats ? `${seats.free}/${seats.total}` : ''
   const cells = [sessionID, server.namespace, server.name, state, address, pairs, count, free, age]
   return { key: sessionID, cells, item }
+}
+
+/** Columns are as wide as their widest cell. An empty cell is shown as `-`. */
+function tableLines(head: readonly string[], rows: readonly (readonly string[])[]): readonly string[] {
+  const lines = [head, ...rows.map((row) => row.map((cell) => (cell === '' ? '-' : oneLine(cell))))]
+  const widths = head.map((_, column) => Math.max(...lines.map((line) => (line[column] ?? '').length)))
+  return lines.map((line) =>
+    line
+      .map((cell, column) => cell.padEnd(widths[column] ?? 0))
+      .join('  ')
+      .trimEnd(),
+  )
+}
+
+/** `45s`, `12m`, `3h` or `2d` since an RFC 3339 time. */
+function ageSince(time: string | undefined, nowMs: number): string {
+  if (time === undefined) return ''
+  const seconds = Math.max(0, Math.round((nowMs - Date.parse(time)) / 1000))
+  if (seconds < 120) return `${seconds}s`
+  if (seconds < 7_200) return `${Math.floor(seconds / 60)}m`
+  return seconds < 172_800 ? `${Math.floor(seconds / 3_600)}h` : `${Math.floor(seconds / 86_400)}d`
 }

@@ -58,8 +58,12 @@ export function addSimulate(program: Command, terminal: Terminal): void {
   addClientOptions(command).action(async (name: string | undefined, flags: SimulateFlags) => {
     const build = await buildOf(terminal, name, flags)
     const load: Load = {
-      ...{ allocationsPerMinute: flags.allocationsPerMinute, matchSeconds: flags.matchSeconds },
-      ...{ startSeconds: flags.startSeconds, waitSeconds: flags.wait, hours: flags.hours, seed: flags.seed },
+      allocationsPerMinute: flags.allocationsPerMinute,
+      matchSeconds: flags.matchSeconds,
+      startSeconds: flags.startSeconds,
+      waitSeconds: flags.wait,
+      hours: flags.hours,
+      seed: flags.seed,
     }
     const report = await simulated(terminal, build, load)
     if (flags.json) terminal.print(JSON.stringify(report))
@@ -124,9 +128,15 @@ async function simulated(terminal: Terminal, { name, spec }: SimulatedBuild, loa
   const smallest = await smallestStandingBy(spec, load, callers, { known, onMinute, signal })
   const { waitsMs, ...counts } = outcome
   return {
-    ...{ build: name, standingBy, max, load, ...counts },
+    build: name,
+    standingBy,
+    max,
+    load,
+    ...counts,
     waitSeconds: {
-      ...{ p50: percentile(waitsMs, 0.5), p95: percentile(waitsMs, 0.95), p99: percentile(waitsMs, 0.99) },
+      p50: percentile(waitsMs, 0.5),
+      p95: percentile(waitsMs, 0.95),
+      p99: percentile(waitsMs, 0.99),
       longest: percentile(waitsMs, 1),
     },
     smallestStandingBy: smallest ?? null,

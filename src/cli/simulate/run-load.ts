@@ -100,9 +100,13 @@ export async function runLoad(
     hours.end()
     await clock.advance(waitMs + 1)
     return {
-      ...{ callers: callers.length, served: waitsMs.length, refused },
+      callers: callers.length,
+      served: waitsMs.length,
+      refused,
       waitsMs: waitsMs.toSorted((a, b) => a - b),
-      ...{ peakServers: hours.peak, idleServerHours: hours.idle, activeServerHours: hours.active },
+      peakServers: hours.peak,
+      idleServerHours: hours.idle,
+      activeServerHours: hours.active,
     }
   } finally {
     await fleet.close()

@@ -112,8 +112,11 @@ function countsOf(servers: readonly Server[], build: Build) {
   const own = servers.filter(isOf(build))
   const count = (state: Server['state']) => own.filter((server) => server.state === state).length
   return {
-    ...{ pending: count('Pending'), initializing: count('Initializing'), standingBy: count('StandingBy') },
-    ...{ active: count('Active'), terminating: count('Terminating') },
+    pending: count('Pending'),
+    initializing: count('Initializing'),
+    standingBy: count('StandingBy'),
+    active: count('Active'),
+    terminating: count('Terminating'),
   }
 }
 
