@@ -56,7 +56,9 @@ async function restartedOnFullDisk(): Promise<void> {
   onTestFinished(() => void other.close())
 
   const host = await startHost(env)
-  expect((await listServers(host)).map(({ status }) => status.state).toSorted()).toEqual(['Active', 'StandingBy'])
+  // The first host may have been killed before it had stored that the other server stood by.
+  const idle = expect.toBeOneOf(['Initializing', 'StandingBy'])
+  expect((await listServers(host)).map(({ status }) => status.state).toSorted()).toEqual(['Active', idle])
   expect((await allocate(host, session)).body).toEqual(body)
   expect(await say(port, 'who')).toMatch(/^session /)
   expect(host.log().map(({ message }) => message)).toContain(
