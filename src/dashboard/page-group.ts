@@ -1,12 +1,11 @@
 /** The paths of the dashboard: its files, and what the caller may do. */
 import type { DashboardPage } from '../http/serve/dashboard-page.js'
-import { type OperationName, operationNames, operations } from '../http/api/operations.js'
+import { type OperationName, operationNames, operations } from '../http/operations.js'
 import type { Authorize, GuardOptions } from '../http/access/guard.js'
 import { guard } from '../http/access/guard.js'
-import { errorResponse, managementStatuses } from '../http/core/error-responses.js'
 import type { ApiRequest, Exchange, Handler } from '../http/core/exchange.js'
-import { operation, type RouteGroup } from '../http/core/handler-table.js'
-import { json } from '../http/core/http-response.js'
+import type { RouteGroup } from '../http/routes/routes.js'
+import { errorResponse, json, managementStatuses } from '../http/core/responses.js'
 import { type Encoding, encodings, type PageFileName, readPageFile, throwIfMissing } from './page-files.js'
 
 /** For the option `dashboard` of `serve`. Throws `internal` if the page's files are missing, as in a bundle that contains this package. */
@@ -17,19 +16,20 @@ export function dashboardPage(): DashboardPage {
 
 function group(options: GuardOptions): RouteGroup {
   const { authorize } = options
+  const pageGuard = guard(options)
+  const rights: Handler = async (exchange) => json(200, { operations: await allowed(exchange, authorize) })
   return {
-    paths: {
-      '': { GET: { handle: atFolder(file('index.html')) } },
-      '/dashboard/app.js': { GET: { handle: file('app.js') } },
-      '/dashboard/app.css': { GET: { handle: file('app.css') } },
-      '/dashboard/icon.svg': { GET: { handle: file('icon.svg') } },
-      '/dashboard/licences.txt': { GET: { handle: file('licences.txt') } },
-      '/dashboard/rights': {
-        GET: operation('readStats', async (exchange) => json(200, { operations: await allowed(exchange, authorize) })),
-      },
+    handlers: {},
+    pages: {
+      '': atFolder(file('index.html')),
+      '/dashboard/app.js': file('app.js'),
+      '/dashboard/app.css': file('app.css'),
+      '/dashboard/icon.svg': file('icon.svg'),
+      '/dashboard/licences.txt': file('licences.txt'),
+      '/dashboard/rights': pageGuard.before({ name: 'readStats', role: 'read' }, rights),
     },
     errorResponse: (error) => errorResponse(error, managementStatuses),
-    guard: guard(options),
+    guard: pageGuard,
   }
 }
 
@@ -129,7 +129,7 @@ function toThing(exchange: Exchange): ApiRequest {
 
 async function isAllowed(request: ApiRequest, authorize: Authorize, name: OperationName): Promise<boolean> {
   try {
-    const verdict = await authorize(request, { name, role: operations[name] })
+    const verdict = await authorize(request, { name, role: operations[name].role })
     return verdict === true || (typeof verdict === 'object' && verdict !== null)
   } catch {
     return false

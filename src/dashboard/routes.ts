@@ -16,7 +16,7 @@ import {
   type ManagementOptions,
   managementOptionTypes,
 } from '../http/api/management.js'
-import { createRoutes, type Routes } from '../http/core/routes.js'
+import { createRoutes, type Routes } from '../http/routes/routes.js'
 import { dashboardPage } from './page-group.js'
 
 /** The page reads gamekeeper's own format, so there is no `compat`. */

@@ -6,19 +6,14 @@ export {
   type ForwardHeartbeat,
   type HeartbeatTarget,
 } from '../agent/index.js'
-export {
-  allocationRoutes,
-  type AllocatingFleet,
-  type AllocationRoutesOptions,
-  type SessionIDs,
-} from './api/allocation.js'
+export { allocationRoutes, type AllocatingFleet, type AllocationRoutesOptions } from './api/allocation.js'
 export { bearerTokens, type BearerToken } from './access/bearer-tokens.js'
-export type { AnsweredAllocation, Compat } from './api/compat.js'
+export type { AnsweredAllocation } from './api/compat.js'
 export type { CorsOptions } from './access/cors.js'
 export type { DashboardPage } from './serve/dashboard-page.js'
 export type { EventStreamOptions, ReadableFleet, StreamedEvent } from './api/event-stream.js'
 export type { ApiRequest, ClientCertificate, Identity } from './core/exchange.js'
-export type { HttpResponse } from './core/http-response.js'
+export type { HttpResponse } from './core/responses.js'
 export { fastifyPlugin, type FastifyHost } from './mounts/fastify.js'
 export { fleetRoutes, type FleetRoutesOptions } from './api/fleet-routes.js'
 export type { Authorize, GuardOptions, RateLimit, Verdict } from './access/guard.js'
@@ -27,9 +22,18 @@ export { defaultServeLimits, type ServeLimits } from './serve/limits.js'
 export { allowedHosts } from './access/allowed-hosts.js'
 export { koaMiddleware, type KoaContext, type KoaOptions } from './mounts/koa.js'
 export { type ManagedFleet, type ManagementOptions, managementRoutes } from './api/management.js'
-export type { NodeHandler } from './core/node-handler.js'
+export type { NodeHandler } from './core/node.js'
 export { openApiDocument, type OpenApiDocument, type OpenApiOptions } from './openapi/document.js'
-export { type Operation, type OperationName, operations, type Role, roles } from './api/operations.js'
+export type { Compat, SessionIDs } from './openapi/operation-docs.js'
+export {
+  type Operation,
+  type OperationName,
+  type OperationRow,
+  operations,
+  type Role,
+  roles,
+  type Route,
+} from './operations.js'
 export { verifyWebhook, type VerifyOptions } from './webhooks/signature.js'
 export type { WebhookOptions } from './webhooks/options.js'
 export { webhook, type Webhook } from './webhooks/webhook.js'
@@ -40,5 +44,5 @@ export {
   type ObservedFleet,
 } from './api/observation.js'
 export { perClientRateLimit, type PerClientRateLimitOptions } from './access/per-client-rate-limit.js'
-export type { MatchedRequest, Routes } from './core/routes.js'
+export type { MatchedRequest, Routes } from './routes/routes.js'
 export { type ListenerOptions, serve, type Served, type ServeOptions } from './serve/serve.js'

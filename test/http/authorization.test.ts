@@ -1,6 +1,6 @@
 /** Access control: the `authorize` hook, bearer tokens with roles, and the per-client rate limit. */
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { clientNetwork } from '../../src/http/access/client-address.js'
+import { clientNetwork } from '../../src/http/access/per-client-rate-limit.js'
 import {
   agentListener,
   allocationRoutes,
@@ -109,7 +109,7 @@ describe('the authorize hook', () => {
     }
     for (const url of await served({ authorize })) {
       expect((await call(method, url + path, { body, headers: { 'X-Who': 'me' } })).status).toBe(200)
-      const role = operations[name as keyof typeof operations]
+      const role = operations[name as keyof typeof operations].role
       expect(asked.pop()).toEqual([{ name, role }, method, path.split('?')[0], 'me', '127.0.0.1'])
     }
     expect(asked).toEqual([])
@@ -199,7 +199,7 @@ describe('bearer tokens', () => {
   }
 
   it.each(rows)('allow $name for its role only', async ({ name, method, path, body }) => {
-    const role = operations[name as keyof typeof operations]
+    const role = operations[name as keyof typeof operations].role
     for (const url of await served({ authorize })) {
       for (const [who, known] of Object.entries(may)) {
         const { status } = await call(method, url + path, { body, ...bearer(who) })

@@ -1,6 +1,6 @@
 import { fc, test } from '@fast-check/vitest'
 import { expect, it } from 'vitest'
-import { jsonInSlices, jsonParts } from '../../src/http/core/json-slices.js'
+import { jsonInSlices, jsonParts } from '../../src/http/core/responses.js'
 import { managementRoutes } from '../../src/http/index.js'
 import { sliceChars } from '../../src/platform/turns.js'
 import { callFake } from './client.js'

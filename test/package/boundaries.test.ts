@@ -1,6 +1,6 @@
 /** Checks the imports of every source file against the layers. */
 import { describe, expect, it } from 'vitest'
-import { breaches, clockReads } from './boundaries.js'
+import { breaches, clockReads, orders, upwardImports } from './boundaries.js'
 import { filesUnder, read } from './sources.js'
 
 const sources = filesUnder('src', 'adapters', 'examples').filter((file) => /\.[cm]?[jt]sx?$/.test(file))
@@ -35,7 +35,7 @@ describe('imports', () => {
     ['src/agent/x.ts', `import type { Heartbeats } from '../engine/instances/heartbeats.js'`],
     ['src/stores/x.ts', `import type { Fleet } from '../contracts/fleet.js'`],
     ['src/contracts/fleet.ts', `import type { Engine } from '../engine/engine.js'`],
-    ['src/http/core/routes.ts', `import { Hono } from 'hono'`],
+    ['src/http/routes/routes.ts', `import { Hono } from 'hono'`],
     ['src/fleet/create-fleet.ts', `import { memoryBackend } from '../../adapters/memory/index.js'`],
     ['src/http/x.ts', `import { Allocator } from '../engine/allocation/allocator.js'`],
     ['src/sdk/x.ts', `import type { Engine } from '../engine/engine.js'`],
@@ -44,7 +44,7 @@ describe('imports', () => {
     ['src/dashboard/page/x.tsx', `import { serve } from '../../http/index.js'`],
     ['src/dashboard/x.ts', `import { render } from 'preact'`],
     ['src/http/x.ts', `import { dashboardPage } from '../dashboard/index.js'`],
-    ['src/client/x.ts', `import { nodeHandler } from '../http/core/node-handler.js'`],
+    ['src/client/x.ts', `import { nodeHandler } from '../http/core/node.js'`],
     ['src/index.ts', `export { managementRoutes } from './http/index.js'`],
     ['src/server/x.ts', `import { program } from '../cli/program.js'`],
     ['src/cli/x.ts', `import { Engine } from '../engine/engine.js'`],
@@ -79,6 +79,31 @@ describe('imports', () => {
 
   it('are checked in every file, and a file without a layer is reported', () => {
     expect(breaches('src/new-thing.ts', '')).toEqual([expect.stringContaining('src/new-thing.ts belongs to no layer')])
+  })
+})
+
+describe('imports between the folders of a folder', () => {
+  it('follow its order, so that there are no circles', () => {
+    for (const folder of Object.keys(orders)) expect(sources.some((file) => file.startsWith(folder))).toBe(true)
+    expect(sources.flatMap((file) => upwardImports(file, read(file)))).toEqual([])
+  })
+
+  it.each([
+    ['src/http/core/x.ts', `import { guard } from '../access/guard.js'`, 'in src/http/, core is below access'],
+    ['src/http/operations.ts', `import type { Routes } from './routes/routes.js'`, 'operations.ts is below routes'],
+    ['src/http/api/x.ts', `export { serve } from '../index.js'`, 'api is below index.ts'],
+    ['src/http/new/x.ts', '', 'src/http/new has no place in the order of src/http/'],
+  ])('reject in %s: %s', (file, text, reason) => {
+    expect(upwardImports(file, text)).toEqual([expect.stringContaining(reason)])
+  })
+
+  it.each([
+    ['src/http/access/x.ts', `import type { Handler } from '../core/exchange.js'`],
+    ['src/http/api/x.ts', `import { readJson } from './bodies.js'`],
+    ['src/http/core/x.ts', `import type { Caller } from '../../contracts/audit.js'`],
+    ['src/http/core/x.ts', `import type { Socket } from 'node:net'`],
+  ])('allow in %s: %s', (file, text) => {
+    expect(upwardImports(file, text)).toEqual([])
   })
 })
 

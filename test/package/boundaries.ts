@@ -43,7 +43,7 @@ const layers: readonly Layer[] = [
   { name: 'agent', paths: ['src/agent/'], layers: [...ports, 'platform'], packages: ['node:'] },
   { name: 'internals', paths: ['src/fleet/internals.ts'], layers: ['contracts'], packages: [] },
   { name: 'fleet', paths: ['src/fleet/'], layers: belowFleet, packages: ['node:', 'eventemitter3'] },
-  { name: 'operations', paths: ['src/http/api/operations.ts'], layers: [], packages: [] },
+  { name: 'operations', paths: ['src/http/operations.ts'], layers: [], packages: [] },
   {
     name: 'http',
     paths: ['src/http/'],
@@ -63,7 +63,7 @@ const layers: readonly Layer[] = [
     layers: [...ports, 'platform', 'facade', 'http', 'operations'],
     packages: ['node:'],
   },
-  { name: 'client', paths: ['src/client/'], layers: ['rules', 'contracts', 'facade'], packages: [] },
+  { name: 'client', paths: ['src/client/'], layers: ['rules', 'contracts', 'facade', 'operations'], packages: [] },
   {
     name: 'metrics',
     paths: ['src/metrics/'],
@@ -103,6 +103,42 @@ const layers: readonly Layer[] = [
   { name: 'examples', paths: ['examples/*/'], layers: [], packages: ['gamekeeper', 'node:'] },
 ]
 
+/**
+ * By folder, the order of what is in it, as docs/architecture.md has it: each folder or file may import those before it. So there are no
+ * circles between them.
+ */
+export const orders: Readonly<Record<string, readonly string[]>> = {
+  'src/http/': [
+    'operations.ts',
+    'core',
+    'access',
+    'openapi',
+    'routes',
+    'forwarding',
+    'api',
+    'mounts',
+    'webhooks',
+    'serve',
+    'index.ts',
+  ],
+}
+
+/** Describes each import in `text`, the source of `file`, that points upwards in the order of a folder. */
+export function upwardImports(file: string, text: string): readonly string[] {
+  return Object.entries(orders).flatMap(([folder, order]) => {
+    const placeIn = (path: string) => path.slice(folder.length).split('/')[0] ?? ''
+    if (!file.startsWith(folder)) return []
+    const home = placeIn(file)
+    if (!order.includes(home))
+      return [`${folder}${home} has no place in the order of ${folder}; see test/package/boundaries.ts`]
+    return importsOf(text).flatMap((specifier) => {
+      const target = targetOf(file, specifier)
+      if (!target?.startsWith(folder) || order.indexOf(placeIn(target)) <= order.indexOf(home)) return []
+      return [`${file} may not import ${specifier}: in ${folder}, ${home} is below ${placeIn(target)}`]
+    })
+  })
+}
+
 /** Describes each forbidden import, including type-only ones, in `text`, the source of `file`. */
 export function breaches(file: string, text: string): readonly string[] {
   const home = placeOf(file)
@@ -132,9 +168,15 @@ function importsOf(text: string): readonly string[] {
   return ts.preProcessFile(text, true, true).importedFiles.map((imported) => imported.fileName)
 }
 
+/** The file that a relative import names. Undefined for a package. */
+function targetOf(file: string, specifier: string): string | undefined {
+  if (!specifier.startsWith('.')) return undefined
+  return posix.join(posix.dirname(file), specifier).replace(/\.js$/, '.ts')
+}
+
 function mayImport(home: Place, file: string, specifier: string): boolean {
   if (!specifier.startsWith('.')) return mayImportPackage(home.layer, specifier)
-  const target = placeOf(posix.join(posix.dirname(file), specifier).replace(/\.js$/, '.ts'))
+  const target = placeOf(targetOf(file, specifier) ?? '')
   if (target === undefined) return false
   if (target.layer.name !== home.layer.name) return home.layer.layers.includes(target.layer.name)
   return !home.layer.paths.some((path) => path.includes('*')) || target.path === home.path

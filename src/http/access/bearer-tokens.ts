@@ -2,8 +2,8 @@
 import { createHash, timingSafeEqual } from 'node:crypto'
 import { FleetError } from '../../contracts/errors.js'
 import { isObject, shown } from '../../rules/validation/problem.js'
-import { type Role, roles as everyRole } from '../api/operations.js'
 import type { ApiRequest } from '../core/exchange.js'
+import { type Role, roles as everyRole } from '../operations.js'
 import type { Authorize } from './guard.js'
 
 export interface BearerToken {

@@ -3,11 +3,11 @@ import { FleetError } from '../../contracts/errors.js'
 import type { Logger } from '../../contracts/logger.js'
 import { loggerOf } from '../../contracts/stderr-logger.js'
 import { aFunction, aLogger, aNumber, type OptionTypes } from '../../contracts/option-checks.js'
-import type { Operation } from '../api/operations.js'
+import { counted } from '../../rules/model/counted.js'
 import { isObject } from '../../rules/validation/problem.js'
 import type { ApiRequest, Exchange, Handler, Identity } from '../core/exchange.js'
-import { HttpError, retryAfter } from '../core/http-response.js'
-import { ConcurrencyLimit } from './concurrency-limit.js'
+import { HttpError, retryAfter } from '../core/responses.js'
+import type { Operation } from '../operations.js'
 
 /** `false`, and any value that is neither `true` nor an identity, rejects the request. */
 export type Verdict = boolean | Identity
@@ -141,5 +141,51 @@ function hookError(hook: string, message: string, logger: Logger): (error: unkno
     if (FleetError.is(error, 'unauthenticated') || FleetError.is(error, 'forbidden')) return error
     logger.error({ err: error, hook }, 'request hook failed')
     return new FleetError('internal', message)
+  }
+}
+
+/** Limits how many requests are processed at once. */
+export class ConcurrencyLimit {
+  readonly #max: number
+  #running = 0
+
+  constructor(max: number) {
+    this.#max = max
+  }
+
+  /** Throws `overloaded` if the limit is reached. Otherwise the caller must call `leave` when the request ends. */
+  enter(): void {
+    if (this.#running >= this.#max) {
+      const running = counted(this.#running, 'request is', 'requests are')
+      throw new FleetError('overloaded', `${running} in flight, the limit of this host; retry later`)
+    }
+    this.#running++
+  }
+
+  leave(): void {
+    this.#running--
+  }
+
+  /** Counts while `work` runs. Rejects with `overloaded` if the limit is reached. */
+  async whileCounted<T>(work: () => Promise<T>): Promise<T> {
+    this.enter()
+    try {
+      return await work()
+    } finally {
+      this.leave()
+    }
+  }
+
+  /**
+   * Does not count the request while `work` runs. Used while a caller waits for a server: the fleet limits the number of
+   * waiting callers.
+   */
+  async whileUncounted<T>(work: () => Promise<T>): Promise<T> {
+    this.#running--
+    try {
+      return await work()
+    } finally {
+      this.#running++
+    }
   }
 }

@@ -17,25 +17,16 @@ import { isGuid } from '../../rules/model/session-ids.js'
 import { guidAllocationRequest } from '../../rules/schemas/allocation.js'
 import { isObject, shown } from '../../rules/validation/problem.js'
 import { checkFieldNames, compile } from '../../rules/validation/validator.js'
-import { callerOf } from '../access/caller.js'
-import { ConcurrencyLimit } from '../access/concurrency-limit.js'
 import { corsOf, type CorsOptions } from '../access/cors.js'
-import { guard, type GuardOptions, guardOptionTypes } from '../access/guard.js'
-import { allocationStatuses, errorResponse } from '../core/error-responses.js'
-import type { Exchange, Handler } from '../core/exchange.js'
-import { operation, type RouteGroup } from '../core/handler-table.js'
-import { type HttpResponse, json } from '../core/http-response.js'
-import { readJson } from '../core/read-json.js'
-import { defaultMaxBodyBytes } from '../core/request-body.js'
-import { createRoutes, type PrefixOption, prefixType, type Routes } from '../core/routes.js'
+import { ConcurrencyLimit, guard, type GuardOptions, guardOptionTypes } from '../access/guard.js'
+import { defaultMaxBodyBytes, readJson } from '../core/bodies.js'
+import { callerOf, type Exchange, type Handler } from '../core/exchange.js'
+import { allocationStatuses, errorResponse, json } from '../core/responses.js'
 import { forwarding } from '../forwarding/forward.js'
-import type { DescriptionOptions } from '../openapi/operation-docs.js'
-import { type AnsweredAllocation, type Compat, dialectOf } from './compat.js'
-import { readFlag, refuseMisspelled, refuseOptionsIn } from './parameters.js'
-import { readWaitMs, waiting, waitOption, waitParameter } from './waiting.js'
-
-/** `guid`: GUIDs only, as in the service description. `any`: 1 to 128 visible characters. */
-export type SessionIDs = 'guid' | 'any'
+import type { Compat, DescriptionOptions, SessionIDs } from '../openapi/operation-docs.js'
+import { createRoutes, type PrefixOption, prefixType, type RouteGroup, type Routes } from '../routes/routes.js'
+import { type AnsweredAllocation, dialectOf } from './compat.js'
+import { readFlag, readWaitMs, refuseMisspelled, refuseOptionsIn, waiting, waitOption } from './parameters.js'
 
 export const sessionIDsType: OptionType = {
   must: "must be 'guid' or 'any'",
@@ -94,64 +85,66 @@ export function allocationGroup(
   options: AllocationRoutesOptions,
   closing: AbortSignal,
 ): RouteGroup {
-  const { maxBodyBytes = defaultMaxBodyBytes } = options
+  const { compat, maxBodyBytes = defaultMaxBodyBytes } = options
   const maxWaitMs = maxWaitMsOf(fleet)
   const allocationGuard = guard(options)
-  const dialect = dialectOf(options.compat)
+  const dialect = dialectOf(compat)
   const needsGuid = sessionIDsOf(options) === 'guid'
   const answer = (allocation: AnsweredAllocation) => json(200, dialect.allocation(allocation))
   const { inRequest, link, observers, maxWaiting = defaultLimits.maxWaiting } = internalsOf(fleet) ?? {}
   const held = new ConcurrencyLimit(maxWaiting)
-  const uncounted = <T>(work: () => Promise<T>) =>
-    held.whileCounted(() => allocationGuard.inFlight.whileUncounted(work))
+  const { inFlight } = allocationGuard
 
-  const isStrict = options.compat === undefined
   const read = async (exchange: Exchange) => {
-    if (isStrict) refuseMisspelled(exchange, parameters)
-    const waitMs = readWaitMs(exchange.query('wait'), maxWaitMs)
+    if (compat === undefined) refuseMisspelled(exchange, 'allocate')
+    const waitMs = readWaitMs(exchange, maxWaitMs)
     const confirm = readFlag(exchange, 'confirm')
     const request = dialect.request(await readJson(exchange, maxBodyBytes))
-    refuseOptionsIn(request, parameterOf)
+    refuseOptionsIn(request, queryOptions)
     if (needsGuid) requireGuid(request)
     return { waitMs, confirm, request }
   }
   const readMany = async (exchange: Exchange) => {
-    refuseMisspelled(exchange, waitParameter)
-    const waitMs = readWaitMs(exchange.query('wait'), maxWaitMs)
+    refuseMisspelled(exchange, 'allocateMany')
+    const waitMs = readWaitMs(exchange, maxWaitMs)
     const batch = readBatchBody(await readJson(exchange, maxBodyBytes))
     if (needsGuid && Array.isArray(batch.requests)) batch.requests.forEach(requireGuid)
     return { waitMs, batch }
   }
-  const allocate = async (exchange: Exchange) => {
+  const allocate: Handler = async (exchange) => {
     const { waitMs, confirm, request } = await read(exchange)
     const caller = callerOf(exchange)
     if (!confirm && !waitMs) return answer(await fleet.allocate(request, { caller }))
     const allocateOptions = { caller, ...(waitMs !== undefined && { waitMs }), ...(confirm && { confirm }) }
     const work = (signal: AbortSignal) => fleet.allocate(request, { ...allocateOptions, signal })
-    const wait = () => waiting(work, { gone: exchange.signal(), closing })
-    return answer(await allocationGuard.inFlight.whileUncounted(wait))
+    return answer(await inFlight.whileUncounted(() => waiting(exchange, closing, work)))
   }
-  const allocateMany = async (exchange: Exchange) => {
-    const { waitMs, batch } = await readMany(exchange)
-    const { requests, ...rest } = batch
-    const batchOptions = { ...rest, caller: callerOf(exchange), ...(waitMs !== undefined && { waitMs }) }
-    const work = async (signal?: AbortSignal) =>
-      batchAnswer((await fleet.allocateMany?.(requests, { ...batchOptions, ...(signal && { signal }) })) ?? [])
-    if (!waitMs) return work()
-    return allocationGuard.inFlight.whileUncounted(() => waiting(work, { gone: exchange.signal(), closing }))
-  }
+  const allocateBatch = fleet.allocateMany?.bind(fleet)
+  const allocateMany: Handler | undefined =
+    allocateBatch &&
+    (async (exchange) => {
+      const { waitMs, batch } = await readMany(exchange)
+      const { requests, ...rest } = batch
+      const batchOptions = { ...rest, caller: callerOf(exchange), ...(waitMs !== undefined && { waitMs }) }
+      const work = (signal?: AbortSignal) => allocateBatch(requests, { ...batchOptions, ...(signal && { signal }) })
+      const results = await (waitMs ? inFlight.whileUncounted(() => waiting(exchange, closing, work)) : work())
+      return json(200, { results: results.map(resultBody) })
+    })
   const inTrace = (handler: Handler) => (inRequest ? traced(inRequest, handler) : handler)
-  const check = (exchange: Exchange): Promise<unknown> =>
-    exchange.path === manyPath ? readMany(exchange) : read(exchange)
 
   return {
-    paths: {
-      '/api/v1/allocate': { POST: operation('allocate', inTrace(allocate)) },
-      ...(fleet.allocateMany && { [manyPath]: { POST: operation('allocateMany', inTrace(allocateMany)) } }),
-    },
-    errorResponse: (error) => errorResponse(error, allocationStatuses, options.compat !== undefined),
+    handlers: { allocate: inTrace(allocate), allocateMany: allocateMany && inTrace(allocateMany) },
+    errorResponse: (error) => errorResponse(error, allocationStatuses, compat !== undefined),
     guard: allocationGuard,
-    forward: link && forwarding({ link, closing, maxBodyBytes, check, uncounted }),
+    forward:
+      link &&
+      forwarding({
+        link,
+        closing,
+        maxBodyBytes,
+        check: (exchange, { name }) => (name === 'allocateMany' ? readMany(exchange) : read(exchange)),
+        uncounted: (work) => held.whileCounted(() => inFlight.whileUncounted(work)),
+      }),
     observers,
   }
 }
@@ -191,10 +184,8 @@ function requireGuid(request: unknown): void {
   throw new FleetError('invalid', `${field} ${message}${hint}`)
 }
 
-const parameters = [...waitParameter, 'confirm'] as const
-const parameterOf = { ...waitOption, confirm: 'confirm' } as const
-
-const manyPath = '/api/v1/allocate-many'
+/** The options of the call in process that are query parameters here. */
+const queryOptions = { ...waitOption, confirm: 'confirm' } as const
 
 /** What `fleet.allocateMany` resolves with. */
 export type AnsweredResult =
@@ -220,13 +211,9 @@ function readBatchBody(body: unknown): BatchBody {
 }
 
 /** Always in gamekeeper's own format: no other project has batches. */
-function batchAnswer(results: readonly AnsweredResult[]): HttpResponse {
-  const { allocation: bodyOf } = dialectOf(undefined)
-  return json(200, {
-    results: results.map(({ sessionID, allocation, error }) =>
-      allocation ? { sessionID, allocation: bodyOf(allocation) } : { sessionID, error: errorBody(error) },
-    ),
-  })
+function resultBody({ sessionID, allocation, error }: AnsweredResult): unknown {
+  if (allocation) return { sessionID, allocation: dialectOf(undefined).allocation(allocation) }
+  return { sessionID, error: errorBody(error) }
 }
 
 function errorBody({ code, message, details }: FleetError): { readonly code: ErrorCode; readonly message: string } {

@@ -13,9 +13,7 @@ import type {
 import { allocationRequest } from '../../rules/schemas/allocation.js'
 import { isObject } from '../../rules/validation/problem.js'
 import { specFields } from '../../rules/validation/requests.js'
-
-/** `thundernetes`: the JSON of that project's GameServer API. */
-export type Compat = 'thundernetes'
+import type { Compat } from '../openapi/operation-docs.js'
 
 /** The result of `fleet.allocate`. Only the fields of the service description are required. */
 export type AnsweredAllocation = Omit<AllocationBody, 'details'> & Partial<AllocationDetails>

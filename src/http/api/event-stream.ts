@@ -15,7 +15,7 @@ import { shown } from '../../rules/validation/problem.js'
 import { eitherSignal } from '../../util/signals.js'
 import { within } from '../../util/within.js'
 import type { Exchange } from '../core/exchange.js'
-import type { HttpResponse } from '../core/http-response.js'
+import type { HttpResponse } from '../core/responses.js'
 import { counted } from '../../rules/model/counted.js'
 import { readFlag } from './parameters.js'
 
@@ -107,7 +107,7 @@ export function eventStream(
     // Send an id first, so that a reader knows at once which log this is, and can resume from here if it is disconnected
     // before the first event.
     const id = from === undefined ? '' : `id: ${idOf(log, Math.max(0, from - 1))}\n`
-    const gone = exchange.signal()
+    const gone = exchange.signal
     const withPlayers = readFlag(exchange, 'players')
     const stream = read({ begin: `retry: ${retryMs}\n${id}\n`, from, gone, withPlayers }, admit(gone))
     return Promise.resolve({ status: 200, headers, stream, stallMs })

@@ -1,7 +1,7 @@
 /** The allocation and management APIs together, for a host app that mounts both under one path. */
 import { checkFleet, checkOptions } from '../../contracts/option-checks.js'
 import { corsOf } from '../access/cors.js'
-import { createRoutes, type Routes } from '../core/routes.js'
+import { createRoutes, type Routes } from '../routes/routes.js'
 import {
   type AllocatingFleet,
   allocatingMembers,

@@ -1,8 +1,8 @@
-/** The management API: builds, game servers, their details, and events. */
+/** The management API: builds, game servers, their details, sessions, and events. */
 import type { AuditedCallOptions } from '../../contracts/audit.js'
 import { FleetError } from '../../contracts/errors.js'
+import type { Builds, Details, Fleet, MaintenanceTarget, Servers } from '../../contracts/fleet.js'
 import { accepted } from '../../contracts/invalid-input.js'
-import type { Builds, Details, Fleet, ServerFilter, Servers } from '../../contracts/fleet.js'
 import {
   aNumber,
   anObject,
@@ -12,36 +12,45 @@ import {
   type OptionTypes,
   strings,
 } from '../../contracts/option-checks.js'
-import { defaultLimits } from '../../contracts/options.js'
+import { defaultLimits, type DrainOptions, type DrainResult } from '../../contracts/options.js'
 import type { Sessions } from '../../contracts/sessions.js'
 import { internalsOf } from '../../fleet/internals.js'
 import type { Ref } from '../../rules/model/resources.js'
+import { drainRequest } from '../../rules/schemas/drain.js'
+import { maintenanceRequest } from '../../rules/schemas/maintenance.js'
+import { isObject, shown } from '../../rules/validation/problem.js'
+import { readReservation } from '../../rules/validation/reservation.js'
 import { readStdin } from '../../rules/validation/stdin.js'
-import { callerOf } from '../access/caller.js'
+import { compile, type Validator } from '../../rules/validation/validator.js'
+import { eitherSignal } from '../../util/signals.js'
 import { corsOf, type CorsOptions } from '../access/cors.js'
-import { ConcurrencyLimit } from '../access/concurrency-limit.js'
-import { guard, type GuardOptions, guardOptionTypes } from '../access/guard.js'
-import { errorResponse, managementStatuses } from '../core/error-responses.js'
-import type { Exchange } from '../core/exchange.js'
-import { operation, type RouteGroup } from '../core/handler-table.js'
-import { type HttpResponse, json } from '../core/http-response.js'
-import { jsonInSlices } from '../core/json-slices.js'
-import { readJson } from '../core/read-json.js'
-import { defaultMaxBodyBytes } from '../core/request-body.js'
-import { createRoutes, type PrefixOption, prefixType, type Routes } from '../core/routes.js'
+import { ConcurrencyLimit, guard, type GuardOptions, guardOptionTypes } from '../access/guard.js'
+import { defaultMaxBodyBytes, readJson, readOptionalJson } from '../core/bodies.js'
+import { callerOf, type Exchange, type Handler } from '../core/exchange.js'
+import {
+  errorResponse,
+  type HttpResponse,
+  json,
+  jsonInSlices,
+  managementStatuses,
+  slowAnswer,
+} from '../core/responses.js'
 import { forwarding } from '../forwarding/forward.js'
+import type { Compat } from '../openapi/operation-docs.js'
+import {
+  createRoutes,
+  type Handlers,
+  type PrefixOption,
+  prefixType,
+  type RouteGroup,
+  type Routes,
+} from '../routes/routes.js'
 import { maxWaitMsOf } from './allocation.js'
-import { applyBuild, type ChangeableBuilds, updateBuild } from './build-changes.js'
-import { type Compat, type Dialect, dialectOf } from './compat.js'
-import { drainPaths } from './drains.js'
+import { type Dialect, dialectOf } from './compat.js'
 import { eventStream, type EventStreamOptions } from './event-stream.js'
-import { fleetStatePaths, type ReportingFleet } from './fleet-state.js'
-import { listResponse } from './lists.js'
-import { refOf } from './parameters.js'
+import { listResponse, refOf, waiting } from './parameters.js'
 import { logStream } from './server-logs.js'
-import { maintenancePaths, reservationPaths } from './server-marks.js'
-import { sessionPaths, type Wait } from './sessions.js'
-import { waiting } from './waiting.js'
+import { sessionHandlers } from './sessions.js'
 
 export interface ManagementOptions extends GuardOptions, CorsOptions, PrefixOption {
   /** Uses another project's JSON format, for clients written for that project. Default: gamekeeper's own format. */
@@ -60,31 +69,33 @@ export const managementOptionTypes: OptionTypes<ManagementOptions> = {
   prefix: prefixType,
 }
 
-/** The part of a fleet that the management API uses. Bodies are passed on unchecked: the fleet validates them. */
-export interface ManagedFleet extends ReportingFleet {
-  readonly builds: Omit<Builds, 'create' | 'apply' | 'patch' | 'update' | 'all'> &
-    ChangeableBuilds & {
-      create(build: unknown, options?: AuditedCallOptions): ReturnType<Builds['create']>
-      patch(ref: Ref, change: unknown, options?: AuditedCallOptions): ReturnType<Builds['patch']>
-    }
+/**
+ * The part of a fleet that the management API uses. Bodies are passed on unchecked: the fleet validates them. Paths are served only if the
+ * fleet has their method.
+ */
+export interface ManagedFleet extends Partial<Pick<Fleet, 'explain' | 'stats' | 'activity' | 'health'>> {
+  readonly builds: Omit<Builds, 'create' | 'apply' | 'patch' | 'update' | 'all'> & ChangeableBuilds
   readonly servers: Omit<Servers, 'all' | 'update'> & UpdatableServers
   readonly details: Details
-  /** If absent, `/api/v1/sessions` is not served. */
   readonly sessions?: Sessions
-  /** If absent, `/api/v1/events` is not served. */
   readonly events?: Fleet['events']
   /** If absent, `/api/v1/events?players=true` has no changes of players. */
   readonly on?: Fleet['on']
-  /** If absent, `/api/v1/drain` is not served. */
   readonly drain?: Fleet['drain']
 }
 
-/** Bodies are passed on unchecked: the fleet validates them. */
+interface ChangeableBuilds {
+  create(build: unknown, options?: AuditedCallOptions): ReturnType<Builds['create']>
+  apply(build: unknown, options?: AuditedCallOptions): ReturnType<Builds['apply']>
+  patch(ref: Ref, change: unknown, options?: AuditedCallOptions): ReturnType<Builds['patch']>
+  update(ref: Ref, change: unknown, options?: AuditedCallOptions): ReturnType<Builds['update']>
+}
+
 interface UpdatableServers {
   update(ref: Ref, change: unknown, options?: AuditedCallOptions): ReturnType<Servers['update']>
 }
 
-/** `/api/v1/gameserverbuilds`, `/api/v1/gameservers`, `/api/v1/gameserverdetails` and `/api/v1/events`. */
+/** The operations on builds, servers, sessions and the fleet; docs/reference/http-api.md lists them. */
 export function managementRoutes(fleet: ManagedFleet, options: ManagementOptions = {}): Routes {
   checkFleet('managementRoutes', fleet, managedMembers)
   checkOptions('managementRoutes', options, managementOptionTypes)
@@ -97,99 +108,98 @@ export function managementRoutes(fleet: ManagedFleet, options: ManagementOptions
 export const managedMembers = ['builds', 'servers', 'details'] as const
 
 export function managementGroup(fleet: ManagedFleet, options: ManagementOptions, closing: AbortSignal): RouteGroup {
-  const { builds, servers, details, events } = fleet
+  const { events, sessions } = fleet
   const { link, observers, maxWaiting = defaultLimits.maxWaiting } = internalsOf(fleet) ?? {}
-  const maxBytes = options.maxBodyBytes ?? defaultMaxBodyBytes
-  const dialect = dialectOf(options.compat)
-  const build = '/api/v1/gameserverbuilds/:namespace/:name'
-  const bodyOf = (exchange: Exchange) => readJson(exchange, maxBytes)
-  const listOfServers = (exchange: Exchange, filter: ServerFilter = {}) =>
-    listResponse(exchange, dialect.servers, {
-      list: () => servers.list(filter),
-      page: (page) => servers.page({ ...page, ...filter }),
-    })
-
+  const { compat, maxBodyBytes = defaultMaxBodyBytes } = options
   const managementGuard = guard(options)
-  const maxWaitMs = maxWaitMsOf(fleet)
   const held = new ConcurrencyLimit(maxWaiting)
   const uncounted = <T>(work: () => Promise<T>) =>
     held.whileCounted(() => managementGuard.inFlight.whileUncounted(work))
-  const wait: Wait = (exchange, work) => uncounted(() => waiting(work, { gone: exchange.signal(), closing }))
-
+  const context: Context = { dialect: dialectOf(compat), maxBodyBytes, closing }
   return {
-    paths: {
-      '/api/v1/gameserverbuilds': {
-        GET: operation('listBuilds', (exchange) =>
-          listResponse(exchange, dialect.builds, { list: () => builds.list(), page: (page) => builds.page(page) }),
-        ),
-        POST: operation('createBuild', async (exchange) => {
-          const input = dialect.input(await bodyOf(exchange))
-          return json(dialect.created, dialect.build(await builds.create(input, auditOf(exchange))))
-        }),
-      },
-      [build]: {
-        GET: operation('getBuild', async (exchange) => json(200, dialect.build(await builds.get(refOf(exchange))))),
-        PUT: operation('applyBuild', applyBuild(builds, dialect, bodyOf)),
-        PATCH: operation('patchBuild', async (exchange) => {
-          const change = dialect.change(await bodyOf(exchange))
-          return json(200, dialect.build(await builds.patch(refOf(exchange), change, auditOf(exchange))))
-        }),
-        DELETE: operation('deleteBuild', async (exchange) => {
-          await builds.delete(refOf(exchange), auditOf(exchange))
-          return json(200, { message: 'Game server build deleted' })
-        }),
-      },
-      [`${build}/spec`]: { PATCH: operation('updateBuild', updateBuild(builds, dialect, bodyOf)) },
-      ...drainPaths(fleet, { maxBodyBytes: maxBytes, dialect, closing }),
-      [`${build}/gameservers`]: {
-        GET: operation('listServersOfBuild', (exchange) =>
-          ofBuild(dialect, () => listOfServers(exchange, { build: refOf(exchange) })),
-        ),
-      },
-      [`${build}/gameserverdetails`]: {
-        GET: operation('getBuildDetail', (exchange) =>
-          ofBuild(dialect, async () => jsonInSlices(200, dialect.buildDetail(await details.ofBuild(refOf(exchange))))),
-        ),
-      },
-      '/api/v1/gameservers': {
-        GET: operation('listServers', (exchange) => listOfServers(exchange)),
-      },
-      '/api/v1/gameservers/:namespace/:name': {
-        GET: operation('getServer', async (exchange) => json(200, await servers.get(refOf(exchange)))),
-        PATCH: operation('updateServer', async (exchange) =>
-          json(200, await servers.update(refOf(exchange), await bodyOf(exchange), auditOf(exchange))),
-        ),
-        DELETE: operation('deleteServer', async (exchange) => {
-          await servers.delete(refOf(exchange), auditOf(exchange))
-          return json(200, { message: 'Game server deleted' })
-        }),
-      },
-      '/api/v1/gameservers/:namespace/:name/logs': { GET: operation('readLogs', logStream(servers, closing)) },
-      '/api/v1/gameservers/:namespace/:name/stdin': {
-        POST: operation('writeStdin', async (exchange) => {
-          const { line } = accepted(readStdin(await bodyOf(exchange)))
-          await servers.writeStdin(refOf(exchange), line, auditOf(exchange))
-          return json(200, { message: 'Line sent' })
-        }),
-      },
-      ...maintenancePaths(servers, maxBytes),
-      ...reservationPaths(servers, maxBytes),
-      ...(fleet.sessions && sessionPaths(fleet.sessions, { maxBodyBytes: maxBytes, maxWaitMs, wait })),
-      ...fleetStatePaths(fleet),
-      '/api/v1/gameserverdetails/:namespace/:name': {
-        GET: operation('getServerDetail', async (exchange) =>
-          json(200, dialect.detail(await details.get(refOf(exchange)))),
-        ),
-      },
-      ...(events && {
-        '/api/v1/events': { GET: operation('readEvents', eventStream({ ...fleet, events }, options.events, closing)) },
-      }),
+    handlers: {
+      ...buildHandlers(fleet, context),
+      ...serverHandlers(fleet, context),
+      ...(sessions &&
+        sessionHandlers(sessions, {
+          maxBodyBytes,
+          maxWaitMs: maxWaitMsOf(fleet),
+          wait: (exchange, work) => uncounted(() => waiting(exchange, closing, work)),
+        })),
+      ...fleetHandlers(fleet, context),
+      readEvents: events && eventStream({ ...fleet, events }, options.events, closing),
     },
-    errorResponse: (error) => errorResponse(error, managementStatuses, options.compat !== undefined),
+    errorResponse: (error) => errorResponse(error, managementStatuses, compat !== undefined),
     guard: managementGuard,
-    forward: link && forwarding({ link, closing, maxBodyBytes: maxBytes, uncounted }),
+    forward: link && forwarding({ link, closing, maxBodyBytes, uncounted }),
     observers,
   }
+}
+
+interface Context {
+  readonly dialect: Dialect
+  readonly maxBodyBytes: number
+  readonly closing: AbortSignal
+}
+
+function buildHandlers({ builds, servers, details }: ManagedFleet, context: Context): Handlers {
+  const { dialect, maxBodyBytes } = context
+  return {
+    listBuilds: (exchange) => listResponse(exchange, dialect.builds, builds, {}),
+    async createBuild(exchange) {
+      const input = dialect.input(await readJson(exchange, maxBodyBytes))
+      return json(dialect.created, dialect.build(await builds.create(input, auditOf(exchange))))
+    },
+    getBuild: async (exchange) => json(200, dialect.build(await builds.get(refOf(exchange)))),
+    async applyBuild(exchange) {
+      const input = withRef(dialect.input(await readJson(exchange, maxBodyBytes)), refOf(exchange))
+      const { result, build } = await builds.apply(input, auditOf(exchange))
+      return json(200, { result, build: dialect.build(build) })
+    },
+    async patchBuild(exchange) {
+      const change = dialect.change(await readJson(exchange, maxBodyBytes))
+      return json(200, dialect.build(await builds.patch(refOf(exchange), change, auditOf(exchange))))
+    },
+    async updateBuild(exchange) {
+      const change = withoutNulls(await readJson(exchange, maxBodyBytes))
+      return json(200, dialect.build(await builds.update(refOf(exchange), change, auditOf(exchange))))
+    },
+    drainBuild: draining(context, (exchange, options) => builds.drain(refOf(exchange), options)),
+    async resumeBuild(exchange) {
+      await readOptionalJson(exchange, maxBodyBytes)
+      return json(200, dialect.build(await builds.resume(refOf(exchange), auditOf(exchange))))
+    },
+    async deleteBuild(exchange) {
+      await builds.delete(refOf(exchange), auditOf(exchange))
+      return json(200, { message: 'Game server build deleted' })
+    },
+    listServersOfBuild: (exchange) =>
+      ofBuild(dialect, () => listResponse(exchange, dialect.servers, servers, { build: refOf(exchange) })),
+    getBuildDetail: (exchange) =>
+      ofBuild(dialect, async () => jsonInSlices(200, dialect.buildDetail(await details.ofBuild(refOf(exchange))))),
+  }
+}
+
+/** The body may leave out what the path says, and must not say anything else. */
+function withRef(body: unknown, ref: Ref): unknown {
+  if (!isObject(body)) return body
+  const { metadata = {} } = body
+  if (!isObject(metadata)) return body
+  for (const field of ['namespace', 'name'] as const) {
+    const value = metadata[field] ?? ref[field]
+    if (value === ref[field]) continue
+    throw new FleetError(
+      'invalid',
+      `metadata.${field} must be ${shown(ref[field])}, as in the path, but is ${shown(value)}`,
+    )
+  }
+  return { ...body, metadata: { ...metadata, ...ref } }
+}
+
+/** In JSON, `null` removes an optional field. */
+function withoutNulls(change: unknown): unknown {
+  if (!isObject(change)) return change
+  return Object.fromEntries(Object.entries(change).map(([field, value]) => [field, value ?? undefined]))
 }
 
 async function ofBuild({ ofMissingBuild }: Dialect, read: () => Promise<HttpResponse>): Promise<HttpResponse> {
@@ -198,6 +208,77 @@ async function ofBuild({ ofMissingBuild }: Dialect, read: () => Promise<HttpResp
   } catch (error) {
     if (ofMissingBuild === undefined || !FleetError.is(error, 'not-found')) throw error
     return json(200, ofMissingBuild)
+  }
+}
+
+function serverHandlers({ servers, details, explain }: ManagedFleet, context: Context): Handlers {
+  const { dialect, maxBodyBytes, closing } = context
+  const announce = (targetOf: (exchange: Exchange) => MaintenanceTarget) => async (exchange: Exchange) => {
+    const { at } = accepted(checkMaintenance(await readJson(exchange, maxBodyBytes)))
+    return json(200, await servers.announceMaintenance(targetOf(exchange), new Date(at), auditOf(exchange)))
+  }
+  const withdraw = (targetOf: (exchange: Exchange) => MaintenanceTarget) => async (exchange: Exchange) =>
+    json(200, await servers.withdrawMaintenance(targetOf(exchange), auditOf(exchange)))
+  return {
+    listServers: (exchange) => listResponse(exchange, dialect.servers, servers, {}),
+    getServer: async (exchange) => json(200, await servers.get(refOf(exchange))),
+    async updateServer(exchange) {
+      const change = await readJson(exchange, maxBodyBytes)
+      return json(200, await servers.update(refOf(exchange), change, auditOf(exchange)))
+    },
+    explainServer: explain && (async (exchange) => json(200, await explain(refOf(exchange)))),
+    readLogs: logStream(servers, closing),
+    async writeStdin(exchange) {
+      const { line } = accepted(readStdin(await readJson(exchange, maxBodyBytes)))
+      await servers.writeStdin(refOf(exchange), line, auditOf(exchange))
+      return json(200, { message: 'Line sent' })
+    },
+    drainServer: draining(context, (exchange, options) => servers.drain(refOf(exchange), options)),
+    async deleteServer(exchange) {
+      await servers.delete(refOf(exchange), auditOf(exchange))
+      return json(200, { message: 'Game server deleted' })
+    },
+    async reserveServer(exchange) {
+      const { forMs } = accepted(readReservation(await readJson(exchange, maxBodyBytes)))
+      return json(200, await servers.reserve(refOf(exchange), { forMs, ...auditOf(exchange) }))
+    },
+    releaseServer: async (exchange) => json(200, await servers.release(refOf(exchange), auditOf(exchange))),
+    announceServerMaintenance: announce(refOf),
+    withdrawServerMaintenance: withdraw(refOf),
+    announceNodeMaintenance: announce(nodeOf),
+    withdrawNodeMaintenance: withdraw(nodeOf),
+    getServerDetail: async (exchange) => json(200, dialect.detail(await details.get(refOf(exchange)))),
+  }
+}
+
+const checkMaintenance: Validator<{ readonly at: string }> = compile(maintenanceRequest)
+
+function nodeOf(exchange: Exchange): MaintenanceTarget {
+  return { node: exchange.param('node') }
+}
+
+function fleetHandlers({ drain, stats, activity, health }: ManagedFleet, context: Context): Handlers {
+  return {
+    drainFleet: drain && draining(context, (_, options) => drain(options)),
+    readStats: stats && (() => Promise.resolve(json(200, stats()))),
+    readActivity: activity && (async () => json(200, await activity())),
+    readBuildActivity: activity && (async (exchange) => json(200, await activity({ build: refOf(exchange) }))),
+    readHealth: health && (async () => json(200, await health())),
+  }
+}
+
+const checkDrain: Validator<Pick<DrainOptions, 'active' | 'deadlineMs'>> = compile(drainRequest)
+
+/** Stops waiting when the caller disconnects or this host closes. The drain itself continues. */
+function draining(
+  { maxBodyBytes, closing }: Context,
+  drain: (exchange: Exchange, options: DrainOptions) => Promise<DrainResult>,
+): Handler {
+  return async (exchange) => {
+    const request = accepted(checkDrain(await readOptionalJson(exchange, maxBodyBytes)))
+    const either = eitherSignal(exchange.signal, closing)
+    const drained = drain(exchange, { ...request, signal: either.signal, ...auditOf(exchange) })
+    return slowAnswer(drained.finally(() => either.release()))
   }
 }
 

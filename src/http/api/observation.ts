@@ -4,10 +4,8 @@ import { checkFleet, checkOptions, withMethods } from '../../contracts/option-ch
 import { internalsOf } from '../../fleet/internals.js'
 import { errorCodeHeader } from '../../rules/model/wire.js'
 import { guard, type GuardOptions, guardOptionTypes } from '../access/guard.js'
-import { errorResponse, managementStatuses } from '../core/error-responses.js'
-import { operation, type RouteGroup } from '../core/handler-table.js'
-import { type HttpResponse, json, retryAfter } from '../core/http-response.js'
-import { createRoutes, type PrefixOption, prefixType, type Routes } from '../core/routes.js'
+import { errorResponse, type HttpResponse, json, managementStatuses, retryAfter } from '../core/responses.js'
+import { createRoutes, type PrefixOption, prefixType, type RouteGroup, type Routes } from '../routes/routes.js'
 
 /** `fleetMetrics(fleet)` from `gamekeeper/metrics`, or any other source of Prometheus metrics. */
 export interface MetricsSource {
@@ -42,11 +40,11 @@ export function observationGroup(fleet: ObservedFleet, options: ObservationOptio
   const { metrics } = options
   const internals = internalsOf(fleet)
   return {
-    paths: {
+    handlers: {
       // Without probes of the store and the backend: it answers at once, also while these are away.
-      '/healthz': { GET: { probe: 'checkHealth', handle: async () => ability(internals?.cannotLeadReason?.()) } },
-      '/readyz': { GET: { probe: 'checkReadiness', handle: async () => readiness(await fleet.health()) } },
-      ...(metrics && { '/metrics': { GET: operation('readMetrics', () => textOf(metrics)) } }),
+      checkHealth: async () => ability(internals?.cannotLeadReason?.()),
+      checkReadiness: async () => readiness(await fleet.health()),
+      readMetrics: metrics && (() => textOf(metrics)),
     },
     errorResponse: (error) => errorResponse(error, managementStatuses),
     guard: guard(options),

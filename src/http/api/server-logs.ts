@@ -9,7 +9,7 @@ import { sliceChars, turns } from '../../platform/turns.js'
 import { eitherSignal } from '../../util/signals.js'
 import { within } from '../../util/within.js'
 import type { Exchange } from '../core/exchange.js'
-import type { HttpResponse } from '../core/http-response.js'
+import type { HttpResponse } from '../core/responses.js'
 import { readCount, readFlag, refOf } from './parameters.js'
 import { counted } from '../../rules/model/counted.js'
 
@@ -48,7 +48,7 @@ export function logStream(
     }
     const format = (exchange.header('accept') ?? '').includes(events.mediaType) ? events : plainText
     const tail = readCount(exchange, 'tail')
-    const stop = eitherSignal(exchange.signal(), closing)
+    const stop = eitherSignal(exchange.signal, closing)
     const options = { follow: readFlag(exchange, 'follow'), ...(tail !== undefined && { tail }), signal: stop.signal }
     const lines = servers.logs(refOf(exchange), options)
     readers++

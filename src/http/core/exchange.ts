@@ -1,6 +1,6 @@
 /** A request as handlers see it. `NodeExchange` reads it from `node:http`, `WebExchange` from a web-standard Request. */
 import type { Caller, CallerKind } from '../../contracts/audit.js'
-import type { HttpResponse } from './http-response.js'
+import type { HttpResponse } from './responses.js'
 
 /** The part of a request that the host app's hooks can see: everything except the body. */
 export interface ApiRequest {
@@ -34,22 +34,111 @@ export interface Identity {
   readonly kind?: CallerKind
 }
 
-export interface Exchange extends ApiRequest {
-  /**
-   * The path as the client sent it, with the prefix at which the routes are mounted. Undefined if the framework does not
-   * say.
-   */
-  readonly sentPath: string | undefined
+export type Params = Readonly<Record<string, string>>
+
+/** What is served at a path. */
+export interface Match<T> {
+  readonly value: T
+  /** The segments that match `:names`, decoded. */
+  readonly params: Params
+}
+
+export interface Target {
+  /** Without the prefix at which the routes are mounted. */
+  readonly path: string
+  /** The query as sent, without the question mark. */
+  readonly search: string
+  readonly params: Params
+}
+
+export abstract class Exchange implements ApiRequest {
+  readonly method: string
+  readonly path: string
   /** Set by the guard if the `authorize` hook has named the caller. */
   identity: Identity | undefined
   /** Set on a request that another host has forwarded: who sent it to that host. */
   forwardedCaller: Caller | undefined
+  #search: string
+  readonly #params: Params
+  #body: Promise<Uint8Array> | undefined
+  #gone: AbortSignal | undefined
+  #signal: AbortSignal | undefined
+
+  constructor(method: string, { path, search, params }: Target) {
+    this.method = method
+    this.path = path
+    this.#search = search
+    this.#params = params
+  }
+
+  /**
+   * The path as the client sent it, with the prefix at which the routes are mounted. Undefined if the framework does not
+   * say.
+   */
+  abstract get sentPath(): string | undefined
+  abstract get remoteAddress(): string | undefined
+  abstract header(name: string): string | undefined
+  abstract clientCertificate(): ClientCertificate | undefined
+  protected abstract readBody(maxBytes: number): Promise<Uint8Array>
+  /** Returns a signal that aborts when the client disconnects. */
+  protected abstract watchClient(): AbortSignal
+
   /** The query as sent, without the question mark. */
-  readonly search: string
-  /** Reads the body; call it once. Rejects with an HttpError 413 if it is longer than `maxBytes`. */
-  body(maxBytes: number): Promise<Uint8Array>
+  get search(): string {
+    return this.#search
+  }
+
+  query(name: string): string | undefined {
+    return this.#search === '' ? undefined : (new URLSearchParams(this.#search).get(name) ?? undefined)
+  }
+
+  param(name: string): string {
+    return this.#params[name] ?? ''
+  }
+
+  /** Resolves with the same body each time. Rejects with an HttpError 413 if it is longer than `maxBytes`. */
+  body(maxBytes: number): Promise<Uint8Array> {
+    return (this.#body ??= this.readBody(maxBytes))
+  }
+
   /** Aborts when the client disconnects. */
-  signal(): AbortSignal
+  get gone(): AbortSignal {
+    return (this.#gone ??= this.watchClient())
+  }
+
+  /** Aborts when the handler has to stop: when the client disconnects, unless another signal is in use. */
+  get signal(): AbortSignal {
+    return this.#signal ?? this.gone
+  }
+
+  useSignal(signal: AbortSignal): void {
+    this.#signal = signal
+  }
+
+  /** The caller has waited already, so that this much is left of `?wait=`. */
+  limitWait(ms: number): void {
+    const query = new URLSearchParams(this.#search)
+    query.set('wait', (Math.max(0, ms) / 1_000).toFixed(3))
+    this.#search = query.toString()
+  }
 }
 
 export type Handler = (exchange: Exchange) => Promise<HttpResponse>
+
+/**
+ * Who sent a request, for the audit: the identity that `authorize` returned, else the client certificate. The address is that of the
+ * connection's peer. Of a forwarded request, what the host that received it has found out.
+ */
+export function callerOf(exchange: Exchange): Caller {
+  if (exchange.forwardedCaller !== undefined) return exchange.forwardedCaller
+  const { identity, remoteAddress: address } = exchange
+  if (identity !== undefined) return caller(identity.kind ?? 'host', identity.caller, address)
+  const certificate = exchange.clientCertificate()
+  if (certificate !== undefined)
+    return caller('certificate', certificate.commonName ?? certificate.fingerprint, address)
+  return address === undefined ? { kind: 'anonymous' } : { kind: 'anonymous', address }
+}
+
+function caller(kind: CallerKind, name: string, address: string | undefined): Caller {
+  return address === undefined ? { kind, name } : { kind, name, address }
+}

@@ -7,14 +7,12 @@ import { FleetError, messageOf } from '../../contracts/errors.js'
 import type { ForwardedResponse, LeaderLink } from '../../contracts/elector.js'
 import { errorCodeHeader } from '../../rules/model/wire.js'
 import { defaultConfirmMs } from '../../rules/planning/allocation.js'
-import type { Operation } from '../api/operations.js'
+import { defaultMaxBodyBytes } from '../core/bodies.js'
 import type { Exchange, Handler } from '../core/exchange.js'
-import type { HttpResponse } from '../core/http-response.js'
-import { defaultMaxBodyBytes } from '../core/request-body.js'
-import { headersFor, notBegunHeader } from './headers.js'
+import type { HttpResponse } from '../core/responses.js'
+import { type Operation, operations } from '../operations.js'
+import { headersFor, isElsewhere, isForNextLeader, mayRepeat, notBegunHeader } from './between-hosts.js'
 import { LeaderChange } from './leader-change.js'
-import { RepeatableExchange } from './repeatable.js'
-import { isElsewhere, isForNextLeader, mayRepeat } from './repetition.js'
 
 /** How long a request that cannot have `wait` is held: long enough for a change of leader with a short lease. */
 const holdMs = 5_000
@@ -36,16 +34,13 @@ export interface ForwardingContext {
   /** Does not count a request that waits for a server. May refuse it, because too many wait. */
   readonly uncounted?: <T>(work: () => Promise<T>) => Promise<T>
   /** Rejects if this host refuses the request whatever the leader would answer. */
-  readonly check?: (exchange: Exchange) => Promise<unknown>
+  readonly check?: (exchange: Exchange, operation: Operation) => Promise<unknown>
 }
-
-/** About this host, whether or not it leads. */
-const ownOperations: ReadonlySet<string> = new Set(['readHealth', 'readMetrics'])
 
 /** Wraps the handlers of a group of routes. */
 export function forwarding(context: ForwardingContext): (operation: Operation, handle: Handler) => Handler {
   return (operation, handle) => {
-    if (ownOperations.has(operation.name)) return handle
+    if (operations[operation.name].isOfHost) return handle
     return (exchange) => new ForwardableCall(operation, handle, exchange, context).run()
   }
 }
@@ -53,7 +48,7 @@ export function forwarding(context: ForwardingContext): (operation: Operation, h
 class ForwardableCall {
   readonly #operation: Operation
   readonly #handle: Handler
-  readonly #exchange: RepeatableExchange
+  readonly #exchange: Exchange
   readonly #context: ForwardingContext
   readonly #began = systemClock.elapsed()
   readonly #mayRepeat: boolean
@@ -64,7 +59,7 @@ class ForwardableCall {
   constructor(operation: Operation, handle: Handler, exchange: Exchange, context: ForwardingContext) {
     this.#operation = operation
     this.#handle = handle
-    this.#exchange = new RepeatableExchange(exchange)
+    this.#exchange = exchange
     this.#context = context
     this.#mayRepeat = mayRepeat(operation)
     this.#waitMs = waitMsOf(exchange.query('wait'))
@@ -76,7 +71,7 @@ class ForwardableCall {
         const response = await this.#carryOut()
         if (response !== undefined) return response
         this.#limitWait()
-      } else if (pauseMs === firstPauseMs) await this.#context.check?.(this.#exchange)
+      } else if (pauseMs === firstPauseMs) await this.#context.check?.(this.#exchange, this.#operation)
       const ask = () => this.#ask(pauseMs)
       const { uncounted } = this.#context
       const answer = await (this.#waitMs !== undefined && uncounted ? uncounted(ask) : ask())
@@ -88,7 +83,7 @@ class ForwardableCall {
   /** Resolves with undefined if this host has stopped to lead meanwhile. */
   async #carryOut(): Promise<HttpResponse | undefined> {
     try {
-      return await (this.#operation.name === 'readEvents' ? this.#readEvents() : this.#handle(this.#exchange))
+      return await (operations[this.#operation.name].endsWithLead ? this.#stream() : this.#handle(this.#exchange))
     } catch (error) {
       const { link, closing } = this.#context
       if (!this.#mayRepeat || !isForNextLeader(error, link) || closing.aborted) throw error
@@ -97,8 +92,8 @@ class ForwardableCall {
     }
   }
 
-  /** Once this host has stopped to lead it has no more events, so the stream ends, and the reader connects again. */
-  async #readEvents(): Promise<HttpResponse> {
+  /** Once this host no longer leads it has no more events, so the stream ends, and the reader connects again. */
+  async #stream(): Promise<HttpResponse> {
     const change = new LeaderChange(this.#context.link, undefined, this.#exchange.gone)
     this.#exchange.useSignal(change.signal)
     let stream: HttpResponse['stream']

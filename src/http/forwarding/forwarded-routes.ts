@@ -7,11 +7,9 @@ import { FleetError } from '../../contracts/errors.js'
 import { type LeaderLink, leadsPath } from '../../contracts/elector.js'
 import { internalsOf } from '../../fleet/internals.js'
 import { discardRest } from '../../platform/http-server.js'
-import type { RouteGroup } from '../core/handler-table.js'
-import { HttpError, retryAfter } from '../core/http-response.js'
-import type { Routes } from '../core/routes.js'
-import { notBegunHeader, readCaller } from './headers.js'
-import { isForNextLeader, mayRepeat } from './repetition.js'
+import { HttpError, retryAfter } from '../core/responses.js'
+import type { RouteGroup, Routes } from '../routes/routes.js'
+import { isForNextLeader, mayRepeat, notBegunHeader, readCaller } from './between-hosts.js'
 
 /** The groups as other hosts use them: they have authorized the caller. */
 export function forwardedGroups(fleet: object, groups: readonly RouteGroup[]): readonly RouteGroup[] {
@@ -23,8 +21,8 @@ export function forwardedGroups(fleet: object, groups: readonly RouteGroup[]): r
     if (!link.leads()) throw notBegun()
     return { status: 204 }
   }
-  const paths = { [leadsPath]: { GET: { handle: answer } } }
-  return [...groups.map((group) => forwardedGroup(group, link)), ...(first ? [{ ...first, paths }] : [])]
+  const pages = { [leadsPath]: answer }
+  return [...groups.map((group) => forwardedGroup(group, link)), ...(first ? [{ ...first, handlers: {}, pages }] : [])]
 }
 
 /**

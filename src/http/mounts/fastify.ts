@@ -2,9 +2,9 @@
 import { checkArgument } from '../../contracts/option-checks.js'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { discardRest } from '../../platform/http-server.js'
-import { jsonType } from '../core/http-response.js'
-import { closeConnection } from '../core/node-exchange.js'
-import { type Routes, routesArgument } from '../core/routes.js'
+import { jsonType } from '../core/responses.js'
+import { closeConnection } from '../core/node.js'
+import { type Routes, routesArgument } from '../routes/routes.js'
 
 interface FastifyRequest {
   readonly raw: IncomingMessage

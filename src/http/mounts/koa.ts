@@ -4,9 +4,9 @@ import { FleetError } from '../../contracts/errors.js'
 import { aString, checkArgument, checkOptions } from '../../contracts/option-checks.js'
 import { discardRest } from '../../platform/http-server.js'
 import { shown } from '../../rules/validation/problem.js'
-import { jsonType } from '../core/http-response.js'
-import { closeConnection } from '../core/node-exchange.js'
-import { type Routes, routesArgument } from '../core/routes.js'
+import { jsonType } from '../core/responses.js'
+import { closeConnection } from '../core/node.js'
+import { type Routes, routesArgument } from '../routes/routes.js'
 
 /** The part of Koa's context that the middleware uses. */
 export interface KoaContext {

@@ -1,9 +1,15 @@
-/** Generates the OpenAPI 3.1 document for the HTTP API from the schemas and the description of each operation. Pure. */
+/** Generates the OpenAPI 3.1 document for the HTTP API from the table of operations and what is said about each. Pure. */
 import { aNumber, aString, checkOptions, strings } from '../../contracts/option-checks.js'
-import { operationNames, operations, probes, type Role } from '../api/operations.js'
 import { continueHeader } from '../../rules/model/wire.js'
+import { operationNames, type OperationRow, operations, probeNames, probes, type Route } from '../operations.js'
 import { SchemaComponents, type SchemaReference } from './json-schema.js'
-import { type DescriptionOptions, type DocumentedName, type OperationDoc, operationDocs } from './operation-docs.js'
+import {
+  type DescriptionOptions,
+  type DocumentedName,
+  type OperationDoc,
+  operationDocs,
+  queryDocs,
+} from './operation-docs.js'
 import { errorBody } from './schemas.js'
 
 export interface OpenApiOptions extends DescriptionOptions {
@@ -30,10 +36,11 @@ export function openApiDocument(options: OpenApiOptions = {}): OpenApiDocument {
   const described = operationDocs(options)
   const schemas = new SchemaComponents()
   const paths: Record<string, Record<string, unknown>> = {}
-  for (const name of options.operations ?? [...operationNames, ...probes]) {
-    const operation = described[name]
-    const path = (paths[operation.path] ??= pathItem(operation.path))
-    path[operation.method] = operationObject(name, operation, schemas)
+  for (const name of options.operations ?? [...operationNames, ...probeNames]) {
+    const row = rows[name]
+    // In OpenAPI, a parameter of the path is written {name}.
+    const item = (paths[row.path.replaceAll(/:(\w+)/g, '{$1}')] ??= pathItem(row))
+    item[row.method.toLowerCase()] = operationObject({ name, row, doc: described[name], options, schemas })
   }
   const responses = Object.fromEntries(
     errorStatuses.map((status) => [`Error${status}`, errorResponse(status, schemas.refTo(errorBody))]),
@@ -55,22 +62,37 @@ export function openApiDocument(options: OpenApiOptions = {}): OpenApiDocument {
   }
 }
 
-function pathItem(path: string): Record<string, unknown> {
-  const names = [...path.matchAll(/\{(\w+)\}/g)].map(([, name]) => name)
+const rows: Readonly<Record<DocumentedName, Route & Partial<OperationRow>>> = { ...operations, ...probes }
+
+function parametersIn({ path }: Route): readonly string[] {
+  return [...path.matchAll(/:(\w+)/g)].map(([, name = '']) => name)
+}
+
+function pathItem(row: Route): Record<string, unknown> {
+  const names = parametersIn(row)
   if (names.length === 0) return {}
   return {
     parameters: names.map((name) => ({ name, in: 'path', required: true, schema: { type: 'string', minLength: 1 } })),
   }
 }
 
-function operationObject(name: DocumentedName, described: OperationDoc, schemas: SchemaComponents): unknown {
-  const { summary, tag, query = [], headers = [], body, optionalBody, status, answer } = described
-  const { isPaged, errors, unavailable } = described
-  const { [name]: role }: Readonly<Partial<Record<DocumentedName, Role>>> = operations
+interface Described {
+  readonly name: DocumentedName
+  readonly row: Route & Partial<OperationRow>
+  readonly doc: OperationDoc
+  readonly options: DescriptionOptions
+  readonly schemas: SchemaComponents
+}
+
+function operationObject({ name, row, doc, options, schemas }: Described): unknown {
+  const { role, api = 'management', query = [] } = row
+  const { tag = api, summary, headers = [], body, isBodyOptional = false, status = 200, answer, unavailable } = doc
+  const descriptions: Readonly<Record<string, object>> = queryDocs(options, doc.wait)
   const parameters = [
-    ...query.map((parameter) => ({ ...parameter, in: 'query' })),
+    ...query.map((parameter) => ({ name: parameter, ...descriptions[parameter], in: 'query' })),
     ...headers.map((parameter) => ({ ...parameter, in: 'header' })),
   ]
+  const errors = [...(doc.errors ?? usualErrors(row, doc)), ...(role === undefined ? withoutRole : withRole)]
   return {
     operationId: name,
     tags: [tag],
@@ -79,19 +101,21 @@ function operationObject(name: DocumentedName, described: OperationDoc, schemas:
       role === undefined ? 'Requires no role.' : `Requires the role \`${role}\` where the host app assigns roles.`,
     security: role === undefined ? [] : [{}, { bearer: [] }],
     ...(parameters.length > 0 && { parameters }),
-    ...(body && { requestBody: { required: true, content: contentOf(body, schemas) } }),
-    ...(optionalBody && { requestBody: { required: false, content: contentOf(optionalBody, schemas) } }),
+    ...(body && { requestBody: { required: !isBodyOptional, content: contentOf(body, schemas) } }),
     responses: {
-      [status]: { description: 'Success.', ...(isPaged && pageHeaders), content: contentOf(answer, schemas) },
-      ...Object.fromEntries(
-        [...errors, ...(role === undefined ? withoutRole : withRole)].map((error) => [
-          error,
-          { $ref: `#/components/responses/Error${error}` },
-        ]),
-      ),
+      [status]: {
+        description: 'Success.',
+        ...(query.includes('continue') && pageHeaders),
+        content: contentOf(answer, schemas),
+      },
+      ...Object.fromEntries(errors.map((error) => [error, { $ref: `#/components/responses/Error${error}` }])),
       ...(unavailable && { 503: errorResponse(503, schemas.refTo(unavailable)) }),
     },
   }
+}
+
+function usualErrors(row: Described['row'], { body }: OperationDoc): readonly number[] {
+  return [...(body || row.query ? [400] : []), ...(parametersIn(row).length > 0 ? [404] : []), ...(body ? [413] : [])]
 }
 
 const pageHeaders = {

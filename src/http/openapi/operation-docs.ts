@@ -1,84 +1,53 @@
-/** What the OpenAPI document says about each operation. */
+/**
+ * What the OpenAPI document says about each operation, besides its row in the table of operations: words, and the schemas of bodies.
+ */
 import { defaultLimits } from '../../contracts/options.js'
 import { confirmTimeoutMs } from '../../rules/planning/allocation.js'
 import { allocation, allocationRequest, guidAllocationRequest } from '../../rules/schemas/allocation.js'
 import { buildInput, buildPatch, gameServerBuild } from '../../rules/schemas/build.js'
 import { gameServerBuildDetail, gameServerDetail } from '../../rules/schemas/detail.js'
-import { serverDataUpdate } from '../../rules/schemas/server-data.js'
-import { reservationRequest } from '../../rules/schemas/reservation.js'
+import { drainRequest, drainResult } from '../../rules/schemas/drain.js'
 import { maintenanceRequest, maintenanceResult } from '../../rules/schemas/maintenance.js'
+import { reservationRequest } from '../../rules/schemas/reservation.js'
+import { joinRequest, roomQuery, seatRelease, seatRequest } from '../../rules/schemas/seats.js'
+import { serverDataUpdate } from '../../rules/schemas/server-data.js'
 import { gameServer } from '../../rules/schemas/server.js'
-import type { Compat } from '../api/compat.js'
-import type { SessionIDs } from '../api/allocation.js'
-import type { OperationName, ProbeName } from '../api/operations.js'
+import { gameSession } from '../../rules/schemas/session.js'
+import { stdinRequest } from '../../rules/schemas/stdin.js'
+import type { OperationName, ProbeName, QueryParameterName } from '../operations.js'
 import type { BodySchema } from './json-schema.js'
-import { allocateManyDoc } from './batch-docs.js'
-import { observationDocs } from './observation-docs.js'
-import { operatorDocs } from './operator-docs.js'
-import { done, gameServerBuilds, gameServers, oneGameServerDetail } from './schemas.js'
-import { sessionDocs } from './session-docs.js'
 import {
+  appliedBuild,
+  appliedThundernetesBuild,
+  batchAnswer,
+  batchRequest,
+  buildUpdate,
+  done,
+  fleetActivity,
+  fleetHealth,
+  fleetStats,
   gameServerBuildList,
+  gameServerBuilds,
   gameServerDetailList,
   gameServerList,
+  gameServers,
+  gameSessions,
+  health,
+  oneGameServerDetail,
+  readiness,
+  serverHistory,
+  sessionOrEnd,
   thundernetesBuild,
   thundernetesBuildInput,
-} from './thundernetes.js'
+  unhealthy,
+  unready,
+} from './schemas.js'
 
-export interface OperationDoc {
-  readonly method: 'get' | 'post' | 'put' | 'patch' | 'delete'
-  /** The path, with parameters in OpenAPI syntax: `{namespace}`. */
-  readonly path: string
-  readonly tag: 'allocation' | 'management' | 'observation'
-  readonly summary: string
-  readonly query?: readonly QueryParameter[]
-  readonly headers?: readonly QueryParameter[]
-  readonly body?: BodySchema
-  /** Schema of a body that may be absent. */
-  readonly optionalBody?: BodySchema
-  /** Status returned on success. */
-  readonly status: 200 | 201
-  /** The response has the token of the next page in a header. */
-  readonly isPaged?: true
-  readonly answer: BodySchema | { readonly mediaType: string; readonly description: string }
-  /** Error statuses in addition to those common to all operations. */
-  readonly errors: readonly (400 | 404 | 409 | 413)[]
-  /** Body of a 503 response, if it is not always an error. */
-  readonly unavailable?: BodySchema
-}
+/** `thundernetes`: the JSON of that project's GameServer API. */
+export type Compat = 'thundernetes'
 
-export interface QueryParameter {
-  readonly name: string
-  readonly description: string
-  readonly schema: Readonly<Record<string, unknown>>
-  /** The parameter may be present without a value. */
-  readonly allowEmptyValue?: true
-}
-
-const builds = '/api/v1/gameserverbuilds'
-const build = `${builds}/{namespace}/{name}`
-const servers = '/api/v1/gameservers'
-const server = `${servers}/{namespace}/{name}`
-const node = '/api/v1/nodes/{node}'
-
-const paged: Pick<OperationDoc, 'query' | 'isPaged'> = {
-  query: [
-    {
-      name: 'limit',
-      description: 'Maximum number of items. Default: 500 with `continue`, otherwise all items.',
-      schema: { type: 'integer', minimum: 1, maximum: 10_000 },
-    },
-    {
-      name: 'continue',
-      description: 'The header `Gamekeeper-Continue` of the page before. Empty or absent: the first page.',
-      schema: { type: 'string' },
-      allowEmptyValue: true,
-    },
-  ],
-  isPaged: true,
-}
-
-export type DocumentedName = OperationName | ProbeName
+/** `guid`: GUIDs only, as in the service description. `any`: 1 to 128 visible characters. */
+export type SessionIDs = 'guid' | 'any'
 
 export interface DescriptionOptions {
   readonly compat?: Compat | undefined
@@ -88,178 +57,295 @@ export interface DescriptionOptions {
   readonly maxWaitMs?: number | undefined
 }
 
-export function operationDocs(options: DescriptionOptions = {}): Readonly<Record<DocumentedName, OperationDoc>> {
-  const { compat, sessionIDs, maxWaitMs = defaultLimits.maxWaitMs } = options
+export interface OperationDoc {
+  /** Default: the API of the operation. */
+  readonly tag?: 'observation'
+  readonly summary: string
+  /** What it waits for with `?wait=`. */
+  readonly wait?: string
+  readonly headers?: readonly Parameter[]
+  readonly body?: BodySchema
+  /** The body may be absent. */
+  readonly isBodyOptional?: true
+  /** Status returned on success. Default 200. */
+  readonly status?: 201
+  readonly answer: BodySchema | { readonly mediaType: string; readonly description: string }
+  /**
+   * Error statuses besides those of all operations. Default: 400 and 413 for a body, 400 for query parameters, and 404 for parameters of
+   * the path.
+   */
+  readonly errors?: readonly (400 | 404 | 409 | 413)[]
+  /** Body of a 503 response, if it is not always an error. */
+  readonly unavailable?: BodySchema
+}
+
+export interface Parameter {
+  readonly name: string
+  readonly description: string
+  readonly schema: Readonly<Record<string, unknown>>
+  /** The parameter may be present without a value. */
+  readonly allowEmptyValue?: true
+}
+
+export type DocumentedName = OperationName | ProbeName
+
+/** `wait`: what the operation waits for. */
+export function queryDocs(
+  { maxWaitMs = defaultLimits.maxWaitMs }: DescriptionOptions,
+  wait = '',
+): Readonly<Record<QueryParameterName, Omit<Parameter, 'name'>>> {
+  return {
+    limit: {
+      description: 'Maximum number of items. Default: 500 with `continue`, otherwise all items.',
+      schema: { type: 'integer', minimum: 1, maximum: 10_000 },
+    },
+    continue: {
+      description: 'The header `Gamekeeper-Continue` of the page before. Empty or absent: the first page.',
+      schema: { type: 'string' },
+      allowEmptyValue: true,
+    },
+    wait: { description: wait, schema: { type: 'number', minimum: 0, maximum: maxWaitMs / 1_000, default: 0 } },
+    confirm: {
+      description:
+        'Whether to wait until the game has confirmed its session: as long as `wait` allows or, without `wait`, at most ' +
+        `${confirmTimeoutMs(undefined, maxWaitMs) / 1_000} s. \`?confirm\` and \`?confirm=1\` also mean true.`,
+      schema: { type: 'boolean', default: false },
+      allowEmptyValue: true,
+    },
+    follow: {
+      description: 'Whether to go on with new lines until the server has ended.',
+      schema: { type: 'boolean', default: false },
+      allowEmptyValue: true,
+    },
+    tail: {
+      description: 'Maximum number of existing lines, counted from the end. Default: all.',
+      schema: { type: 'integer', minimum: 0, maximum: 999_999_999_999_999 },
+    },
+    from: {
+      description: 'Number of the first event to send. Default: the next one.',
+      schema: { type: 'integer', minimum: 0, maximum: 999_999_999_999_999 },
+    },
+    players: {
+      description: 'Whether `PlayersChanged` is sent, too: only the latest for each server, without an `id`.',
+      schema: { type: 'boolean', default: false },
+    },
+  }
+}
+
+const waitForServer = 'Seconds to wait for a server when none is standing by.'
+const drainAnswer =
+  'The answer is sent when no servers remain, or at the deadline. A line break is sent every 15 s until then. If the caller disconnects, the drain continues.'
+
+export function operationDocs({ compat, sessionIDs }: DescriptionOptions = {}): Readonly<
+  Record<DocumentedName, OperationDoc>
+> {
   const isThundernetes = compat === 'thundernetes'
   const request = sessionIDs === 'guid' ? guidAllocationRequest : allocationRequest
-  const wait = {
-    name: 'wait',
-    description: 'Seconds to wait for a server when none is standing by.',
-    schema: { type: 'number', minimum: 0, maximum: maxWaitMs / 1_000, default: 0 },
-  }
+  const thundernetesRequest = { ...request, id: 'ThundernetesAllocationRequest', unknownFields: 'ignore' } as const
+  const input = isThundernetes ? thundernetesBuildInput : buildInput
+  const build = isThundernetes ? thundernetesBuild : gameServerBuild
+  const servers = isThundernetes ? gameServerList : gameServers
   return {
     allocate: {
-      method: 'post',
-      path: '/api/v1/allocate',
-      tag: 'allocation',
       summary: 'Allocates a server that is standing by. The same sessionID always gets the same server.',
-      query: [
-        wait,
-        {
-          name: 'confirm',
-          description:
-            'Whether to wait until the game has confirmed its session: as long as `wait` allows or, without `wait`, at most ' +
-            `${confirmTimeoutMs(undefined, maxWaitMs) / 1_000} s. \`?confirm\` and \`?confirm=1\` also mean true.`,
-          schema: { type: 'boolean', default: false },
-          allowEmptyValue: true,
-        },
-      ],
-      body: isThundernetes
-        ? { ...request, id: 'ThundernetesAllocationRequest', unknownFields: 'ignore' as const }
-        : request,
-      status: 200,
+      wait: waitForServer,
+      body: isThundernetes ? thundernetesRequest : request,
       answer: allocation,
       errors: [400, 404, 413],
     },
-    allocateMany: allocateManyDoc(request, wait),
-    createBuild: {
-      ...{ method: 'post', path: builds, tag: 'management' },
-      summary: 'Creates a build. The build is durable when the call returns; its servers start afterwards.',
-      body: isThundernetes ? thundernetesBuildInput : buildInput,
-      status: isThundernetes ? 201 : 200,
-      answer: isThundernetes ? thundernetesBuild : gameServerBuild,
-      errors: [400, 413],
-    },
-    listBuilds: {
-      ...{ method: 'get', path: builds, tag: 'management' },
-      ...paged,
-      summary: 'Lists all builds.',
-      status: 200,
-      answer: isThundernetes ? gameServerBuildList : gameServerBuilds,
-      errors: [400],
-    },
-    getBuild: {
-      ...{ method: 'get', path: build, tag: 'management' },
-      summary: 'Returns a build.',
-      status: 200,
-      answer: isThundernetes ? thundernetesBuild : gameServerBuild,
-      errors: [404],
-    },
-    patchBuild: {
-      ...{ method: 'patch', path: build, tag: 'management' },
-      summary: 'Changes standingBy, max or both. Never terminates an Active server.',
-      body: buildPatch,
-      status: 200,
-      answer: isThundernetes ? thundernetesBuild : gameServerBuild,
+    allocateMany: {
+      summary: 'Allocates servers to several sessions: as many as there are servers for, or all or none.',
+      wait: waitForServer,
+      body: batchRequest(request),
+      answer: batchAnswer,
       errors: [400, 404, 413],
     },
-    deleteBuild: {
-      ...{ method: 'delete', path: build, tag: 'management' },
-      summary: 'Deletes a build and terminates all its servers, Active ones included.',
-      status: 200,
-      answer: done,
-      errors: [404],
+    listBuilds: { summary: 'Lists all builds.', answer: isThundernetes ? gameServerBuildList : gameServerBuilds },
+    createBuild: {
+      summary: 'Creates a build. The build is durable when the call returns; its servers start afterwards.',
+      body: input,
+      ...(isThundernetes && { status: 201 }),
+      answer: build,
     },
+    applyBuild: {
+      summary: 'Creates a build, or gives the existing build exactly this spec. Says which.',
+      body: input,
+      answer: isThundernetes ? appliedThundernetesBuild : appliedBuild,
+      errors: [400, 413],
+    },
+    getBuild: { summary: 'Returns a build.', answer: build },
+    patchBuild: {
+      summary: 'Changes standingBy, max or both. Never terminates an Active server.',
+      body: buildPatch,
+      answer: build,
+    },
+    updateBuild: { summary: 'Changes any part of a spec except its buildID.', body: buildUpdate, answer: build },
+    drainBuild: {
+      summary: `Stops allocating and creating servers until the build is resumed, and terminates idle servers. ${drainAnswer}`,
+      body: drainRequest,
+      isBodyOptional: true,
+      answer: drainResult,
+    },
+    resumeBuild: { summary: 'Ends the drain of a build.', answer: build, errors: [400, 404, 413] },
+    deleteBuild: { summary: 'Deletes a build and terminates all its servers, Active ones included.', answer: done },
+    listServers: { summary: 'Lists all servers.', answer: servers },
     listServersOfBuild: {
-      ...{ method: 'get', path: `${build}/gameservers`, tag: 'management' },
-      ...paged,
       summary: 'Lists the servers of a build.',
-      status: 200,
-      answer: isThundernetes ? gameServerList : gameServers,
-      errors: isThundernetes ? [400] : [400, 404],
+      answer: servers,
+      ...(isThundernetes && { errors: [400] }),
     },
-    getBuildDetail: {
-      ...{ method: 'get', path: `${build}/gameserverdetails`, tag: 'management' },
-      summary: 'Returns the players connected to the servers of a build.',
-      status: 200,
-      answer: isThundernetes ? gameServerDetailList : gameServerBuildDetail,
-      errors: isThundernetes ? [] : [404],
-    },
-    listServers: {
-      ...{ method: 'get', path: servers, tag: 'management' },
-      ...paged,
-      summary: 'Lists all servers.',
-      status: 200,
-      answer: isThundernetes ? gameServerList : gameServers,
-      errors: [400],
-    },
-    getServer: {
-      ...{ method: 'get', path: server, tag: 'management' },
-      summary: 'Returns a server.',
-      status: 200,
-      answer: gameServer,
-      errors: [404],
-    },
+    getServer: { summary: 'Returns a server.', answer: gameServer },
     updateServer: {
-      ...{ method: 'patch', path: server, tag: 'management' },
       summary: 'Changes labels, annotations, counters and lists of a server, all of them or none.',
       body: serverDataUpdate,
-      status: 200,
       answer: gameServer,
       errors: [400, 404, 409, 413],
     },
-    deleteServer: {
-      ...{ method: 'delete', path: server, tag: 'management' },
-      summary: 'Terminates a server after its grace period, and replaces it.',
-      status: 200,
-      answer: done,
-      errors: [404],
+    explainServer: {
+      summary: 'Explains why a server is in its current state or was terminated.',
+      answer: serverHistory,
     },
+    readLogs: {
+      summary: 'Sends what a server has written to stdout and stderr, as text.',
+      answer: {
+        mediaType: 'text/plain',
+        description: 'One line per line. With `Accept: text/event-stream`: each `data:` is a line as a JSON string.',
+      },
+    },
+    writeStdin: {
+      summary: 'Sends a line to the standard input of a server whose build has `stdin: true`.',
+      body: stdinRequest,
+      answer: done,
+      errors: [400, 404, 409, 413],
+    },
+    drainServer: {
+      summary: `Terminates and replaces a server: at once if it is idle, after its match if it is Active. ${drainAnswer}`,
+      body: drainRequest,
+      isBodyOptional: true,
+      answer: drainResult,
+    },
+    deleteServer: { summary: 'Terminates a server after its grace period, and replaces it.', answer: done },
     reserveServer: {
-      ...{ method: 'post', path: `${server}/reservation`, tag: 'management' },
       summary:
         'Reserves an idle server, or renews its reservation: it is only allocated to requests that name it, and neither scaled down nor replaced.',
       body: reservationRequest,
-      status: 200,
       answer: gameServer,
       errors: [400, 404, 409, 413],
     },
-    releaseServer: {
-      ...{ method: 'delete', path: `${server}/reservation`, tag: 'management' },
-      summary: 'Ends the reservation of a server.',
-      status: 200,
-      answer: gameServer,
-      errors: [404],
-    },
+    releaseServer: { summary: 'Ends the reservation of a server.', answer: gameServer },
     announceServerMaintenance: {
-      ...{ method: 'post', path: `${server}/maintenance`, tag: 'management' },
       summary: 'Announces maintenance to a server, which receives the time with its next heartbeats.',
       body: maintenanceRequest,
-      status: 200,
       answer: maintenanceResult,
-      errors: [400, 404, 413],
     },
-    withdrawServerMaintenance: {
-      ...{ method: 'delete', path: `${server}/maintenance`, tag: 'management' },
-      summary: 'Withdraws what was announced to a server.',
-      status: 200,
-      answer: maintenanceResult,
-      errors: [404],
-    },
+    withdrawServerMaintenance: { summary: 'Withdraws what was announced to a server.', answer: maintenanceResult },
     announceNodeMaintenance: {
-      ...{ method: 'post', path: `${node}/maintenance`, tag: 'management' },
       summary: 'Announces maintenance to all servers on a node, and to those that start there before it begins.',
       body: maintenanceRequest,
-      status: 200,
       answer: maintenanceResult,
-      errors: [400, 404, 413],
     },
     withdrawNodeMaintenance: {
-      ...{ method: 'delete', path: `${node}/maintenance`, tag: 'management' },
       summary: 'Withdraws what was announced to all servers on a node.',
-      status: 200,
       answer: maintenanceResult,
-      errors: [404],
+    },
+    listSessions: { summary: 'Lists the sessions that have a server.', answer: gameSessions },
+    listSessionsOfBuild: { summary: 'Lists the sessions that have a server of a build.', answer: gameSessions },
+    getSession: {
+      summary: 'Returns a session and its server, or how it has ended.',
+      wait: 'Seconds to wait for the end of the session. After that, the session is returned as it is.',
+      answer: sessionOrEnd,
+    },
+    getSessionOfPlayer: {
+      summary: 'Returns the session that a player is connected to, or else has a seat or is expected in.',
+      answer: gameSession,
+    },
+    endSession: { summary: 'Ends a match: terminates its server with its grace period.', answer: done },
+    reserveSeats: {
+      summary: 'Holds seats for players who are on their way: for all of them, or for none.',
+      body: seatRequest,
+      answer: gameSession,
+      errors: [400, 404, 409, 413],
+    },
+    releaseSeats: { summary: 'Frees seats that are held for players.', body: seatRelease, answer: gameSession },
+    findSessionsWithRoom: {
+      summary: 'Lists sessions with free seats, the fullest first. Changes nothing.',
+      body: roomQuery,
+      answer: gameSessions,
+      errors: [400, 404, 413],
+    },
+    joinSession: {
+      summary: 'Holds seats for players in the fullest session that has room for all of them, or in a new one.',
+      wait: 'With orAllocate, seconds to wait for a server when none is standing by.',
+      body: joinRequest,
+      answer: gameSession,
+      errors: [400, 404, 409, 413],
+    },
+    getBuildDetail: {
+      summary: 'Returns the players connected to the servers of a build.',
+      answer: isThundernetes ? gameServerDetailList : gameServerBuildDetail,
+      ...(isThundernetes && { errors: [] }),
     },
     getServerDetail: {
-      ...{ method: 'get', path: '/api/v1/gameserverdetails/{namespace}/{name}', tag: 'management' },
       summary: 'Returns the players connected to a server.',
-      status: 200,
       answer: isThundernetes ? gameServerDetail : oneGameServerDetail,
-      errors: [404],
     },
-    ...operatorDocs(isThundernetes),
-    ...sessionDocs,
-    ...observationDocs,
+    drainFleet: {
+      summary: `Stops allocating until this host restarts, and terminates idle servers. ${drainAnswer}`,
+      body: drainRequest,
+      isBodyOptional: true,
+      answer: drainResult,
+    },
+    readStats: {
+      tag: 'observation',
+      summary: 'Returns statistics of this host and of each build.',
+      answer: fleetStats,
+    },
+    readActivity: {
+      tag: 'observation',
+      summary: 'Returns what happened in the fleet in the last hour, minute by minute.',
+      answer: fleetActivity,
+    },
+    readBuildActivity: {
+      tag: 'observation',
+      summary: 'Returns what happened in a build in the last hour, minute by minute.',
+      answer: fleetActivity,
+    },
+    readHealth: {
+      tag: 'observation',
+      summary: 'Returns whether this host accepts calls, and what prevents that.',
+      answer: fleetHealth,
+    },
+    readEvents: {
+      tag: 'observation',
+      summary: 'Streams the events of the fleet as server-sent events.',
+      headers: [
+        {
+          name: 'Last-Event-ID',
+          description: 'The `id` of the last event received: the stream continues after it.',
+          schema: { type: 'string', pattern: '^(([A-Za-z0-9_-]{1,64}-)?[0-9]{1,15})?$' },
+        },
+      ],
+      answer: {
+        mediaType: 'text/event-stream',
+        description: 'Each `data:` is a FleetEvent as JSON; each `id:` is a value for Last-Event-ID.',
+      },
+    },
+    readMetrics: {
+      tag: 'observation',
+      summary: 'Returns the metrics of this host in the Prometheus text format.',
+      answer: { mediaType: 'text/plain', description: 'Metrics.' },
+    },
+    checkHealth: {
+      tag: 'observation',
+      summary: 'Liveness: whether this process responds, and could lead.',
+      answer: health,
+      unavailable: unhealthy,
+    },
+    checkReadiness: {
+      tag: 'observation',
+      summary: 'Readiness: whether this host accepts calls.',
+      answer: readiness,
+      unavailable: unready,
+    },
   }
 }

@@ -3,7 +3,7 @@ import { FleetError } from '../../contracts/errors.js'
 import { defaultHttpServerLimits, type HttpServerLimits } from '../../platform/http-server.js'
 import { shown } from '../../rules/validation/problem.js'
 import { defaultMaxInFlight } from '../access/guard.js'
-import { defaultMaxBodyBytes } from '../core/request-body.js'
+import { defaultMaxBodyBytes } from '../core/bodies.js'
 
 export interface ServeLimits extends HttpServerLimits {
   /** Larger bodies get 413. */

@@ -2,7 +2,7 @@
 import { signal } from '@preact/signals'
 import { FleetError } from '../../../contracts/errors.js'
 import { keyOf, type Ref } from '../../../rules/model/resources.js'
-import type { OperationName } from '../../../http/api/operations.js'
+import type { OperationName } from '../../../http/operations.js'
 
 const storageKey = 'gamekeeper-token'
 

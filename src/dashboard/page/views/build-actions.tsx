@@ -2,7 +2,7 @@
 import { useSignal } from '@preact/signals'
 import { keyOf } from '../../../rules/model/resources.js'
 import type { GameServerBuild } from '../../../rules/model/wire.js'
-import type { OperationName } from '../../../http/api/operations.js'
+import type { OperationName } from '../../../http/operations.js'
 import { rights } from '../data/access.js'
 import { begun } from '../changes/begun.js'
 import {

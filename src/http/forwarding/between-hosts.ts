@@ -1,8 +1,10 @@
-/** The headers of forwarded requests. */
+/** What the hosts of a fleet agree on for forwarded requests: their headers, and which may be sent to a second host. */
 import type { Caller, CallerKind } from '../../contracts/audit.js'
+import type { LeaderLink } from '../../contracts/elector.js'
+import { FleetError } from '../../contracts/errors.js'
 import { isObject } from '../../rules/validation/problem.js'
-import { callerOf } from '../access/caller.js'
-import type { Exchange } from '../core/exchange.js'
+import { callerOf, type Exchange } from '../core/exchange.js'
+import { isIdempotentOperation, type Operation } from '../operations.js'
 
 /** Who sent the request, as base64url of JSON. Trusted only on connections that prove the shared key. */
 const callerHeader = 'Gamekeeper-Caller'
@@ -40,4 +42,22 @@ export function readCaller(exchange: Exchange): Caller {
     ...(typeof name === 'string' && { name }),
     ...(typeof address === 'string' && { address }),
   }
+}
+
+/**
+ * Whether a request may be sent again to another host after this one may have carried it out. A change by an operator is not: others may
+ * have changed the same since, so that the caller has to look first.
+ */
+export function mayRepeat({ name, role }: Operation): boolean {
+  return role !== 'manage' && isIdempotentOperation(name)
+}
+
+/** The next leader may do what this host could not, because it does not lead, or has stopped to meanwhile. */
+export function isForNextLeader(error: unknown, link: LeaderLink): boolean {
+  if (!FleetError.is(error)) return false
+  return isElsewhere(error.code) || (error.code === 'unavailable' && !link.leads())
+}
+
+export function isElsewhere(code: string | undefined): boolean {
+  return code === 'not-leader' || code === 'closed'
 }

@@ -1,6 +1,10 @@
-/** Reads a request body as UTF-8 JSON, with limits on size and depth. */
+/** Reads a request body as UTF-8 JSON, with limits on size and depth, and says why a body cannot be read. */
 import { FleetError, messageOf } from '../../contracts/errors.js'
 import type { Exchange } from './exchange.js'
+import { HttpError } from './responses.js'
+
+/** 1 MiB. */
+export const defaultMaxBodyBytes = 1_048_576
 
 /**
  * Accepts any content type, except in requests from browsers. Throws `invalid`, or an HttpError 413 if the body is longer
@@ -71,4 +75,18 @@ function refuseDeep(text: string): void {
       if (++depth > maxDepth) throw new FleetError('invalid', `body is nested deeper than ${maxDepth} levels`)
     } else if (code === 0x5d || code === 0x7d) depth--
   }
+}
+
+export function tooLarge(maxBytes: number): HttpError {
+  return new HttpError(413, 'invalid', `body is larger than ${maxBytes} bytes`)
+}
+
+export function disconnected(cause: unknown): FleetError {
+  return new FleetError('aborted', 'the client disconnected before its request was complete', { cause })
+}
+
+export function alreadyRead(cause?: unknown): FleetError {
+  const message =
+    'cannot read the body: a middleware in front of these routes consumed it and left neither body nor rawBody'
+  return new FleetError('internal', message, { cause })
 }
