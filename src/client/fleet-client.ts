@@ -1,6 +1,6 @@
 /** Calls a fleet over HTTP. Has the same methods as `Fleet`, so that code can accept either. */
 import type { CallOptions } from '../contracts/call-options.js'
-import { FleetError } from '../contracts/errors.js'
+import { errorCodes, type ErrorDetails, FleetError } from '../contracts/errors.js'
 import type {
   AllocateOptions,
   Builds,
@@ -21,22 +21,17 @@ import {
   type OptionTypes,
 } from '../contracts/option-checks.js'
 import type { FleetActivity } from '../contracts/observer.js'
-import type { Allocation, Sessions } from '../contracts/sessions.js'
+import { AllocatedServer, type Allocation, type BatchResult, type Sessions } from '../contracts/sessions.js'
 import type { AllocationInput } from '../rules/model/allocation.js'
+import { namedPorts } from '../rules/model/named-ports.js'
 import type { AllocationBody } from '../rules/model/wire.js'
-import { allocationFrom, type BatchBody, batchResultFrom } from './allocation.js'
-import { Connection, type ConnectionOptions } from './connection.js'
-import { readEvents } from './read-events.js'
-import { at, buildCalls, detailCalls, drainAt, isIdempotent, serverCalls } from './resource-calls.js'
-import { sessionCalls } from './session-calls.js'
+import { buildCalls, detailCalls, drain, named, serverCalls, sessionCalls } from './calls.js'
+import { Connection, type ConnectionOptions, to } from './connection.js'
+import { readEvents } from './streams.js'
 
 export interface FleetClientOptions extends ConnectionOptions {
   /** Base URL for all routes, such as `https://api.example/fleet`. In a browser, a path is enough. */
   readonly url?: string
-  /** Base URL for the allocation API, if it differs from `url`. `serve` returns both URLs. */
-  readonly allocationUrl?: string
-  /** Base URL for the management API and events, if it differs from `url`. */
-  readonly managementUrl?: string
 }
 
 /** The methods of a fleet that are available over HTTP. They fail with the same error codes. */
@@ -68,8 +63,6 @@ export interface FleetClient {
   drain: Fleet['drain']
 }
 
-const api = '/api/v1'
-
 const optionTypes: OptionTypes<FleetClientOptions> = {
   url: aString,
   allocationUrl: aString,
@@ -97,45 +90,48 @@ const servedTypes = {
 export function fleetClient(options: FleetClientOptions): FleetClient {
   checkOptions('fleetClient', options, { ...optionTypes, ...servedTypes })
   const { url, allocationUrl = url, managementUrl = url } = options
-  const calls = new Connection(options)
-  const management = () => baseOf(managementUrl, 'managementUrl')
   if (allocationUrl === undefined && managementUrl === undefined) {
     throw new FleetError('invalid', 'fleetClient needs url, or allocationUrl and managementUrl')
   }
   for (const base of [allocationUrl, managementUrl]) if (base !== undefined) checkUrl(base)
+  const calls = new Connection({
+    ...options,
+    ...(allocationUrl !== undefined && { allocationUrl }),
+    ...(managementUrl !== undefined && { managementUrl }),
+  })
   return {
-    builds: buildCalls(calls, management),
-    servers: serverCalls(calls, management),
-    details: detailCalls(calls, management),
-    sessions: sessionCalls(calls, management),
+    builds: buildCalls(calls),
+    servers: serverCalls(calls),
+    details: detailCalls(calls),
+    sessions: sessionCalls(calls),
     async allocate(request, options = {}) {
       checkNames('allocate', options, ['waitMs', 'confirm', 'signal', 'caller'])
       const { waitMs, confirm = false, signal } = options
-      const url = `${baseOf(allocationUrl, 'allocationUrl')}/allocate`
-      return allocationFrom(
-        await calls.json<AllocationBody>({ method: 'POST', url, body: request, isIdempotent, waitMs, confirm, signal }),
-      )
+      const call = { ...to('allocate'), body: request, waitMs, confirm, signal }
+      return allocationFrom(await calls.json<AllocationBody>(call))
     },
     async allocateMany(requests, options = {}) {
       checkNames('allocateMany', options, ['atomic', 'waitMs', 'signal', 'caller'])
       const { atomic = false, waitMs, signal } = options
-      const url = `${baseOf(allocationUrl, 'allocationUrl')}/allocate-many`
-      const body = { requests, atomic }
-      const answer = await calls.json<BatchBody>({ method: 'POST', url, body, isIdempotent, waitMs, signal })
+      const answer = await calls.json<BatchBody>({
+        ...to('allocateMany'),
+        body: { requests, atomic },
+        waitMs,
+        signal,
+      })
       return answer.results.map(batchResultFrom)
     },
-    events: (reading) => readEvents(calls, `${management()}/events`, reading),
-    stats: async ({ signal } = {}) => calls.json<FleetStats>({ url: `${management()}/stats`, isIdempotent, signal }),
+    events: (reading) => readEvents(calls, to('readEvents'), reading),
+    stats: async ({ signal } = {}) => calls.json<FleetStats>({ ...to('readStats'), signal }),
     async activity(options = {}) {
       checkNames('activity', options, ['build', 'signal'])
       const { build, signal } = options
-      const url = build === undefined ? management() : at(`${management()}/gameserverbuilds`, build)
-      return calls.json<FleetActivity>({ url: `${url}/activity`, isIdempotent, signal })
+      const target = build === undefined ? to('readActivity') : to('readBuildActivity', named(build))
+      return calls.json<FleetActivity>({ ...target, signal })
     },
-    health: async ({ signal } = {}) => calls.json<FleetHealth>({ url: `${management()}/health`, isIdempotent, signal }),
-    explain: async (server, { signal } = {}) =>
-      calls.json<ServerHistory>({ url: `${at(`${management()}/gameservers`, server)}/history`, isIdempotent, signal }),
-    drain: async (options) => drainAt(calls, management(), options),
+    health: async ({ signal } = {}) => calls.json<FleetHealth>({ ...to('readHealth'), signal }),
+    explain: async (ref, { signal } = {}) => calls.json<ServerHistory>({ ...to('explainServer', named(ref)), signal }),
+    drain: async (options) => drain(calls, to('drainFleet'), options),
   }
 }
 
@@ -151,7 +147,32 @@ function checkUrl(url: string): void {
   throw new FleetError('invalid', 'fleetClient: a url must not contain a user or password; set token instead')
 }
 
-function baseOf(url: string | undefined, option: string): string {
-  if (url === undefined) throw new FleetError('invalid', `fleetClient needs ${option} for this call`)
-  return `${url.replace(/\/+$/, '')}${api}`
+/** Converts the response to an allocation to what `fleet.allocate` returns. */
+function allocationFrom(body: AllocationBody): Allocation {
+  if (body.details)
+    return new AllocatedServer(body, body.details.server, body.details.ports, body.details.buildMismatch)
+  // The host uses a compatibility format, which says neither the server's name nor the names of its ports.
+  return new AllocatedServer(body, { namespace: '', name: '' }, namedPorts(pairsIn(body.Ports), new Map()))
+}
+
+interface BatchBody {
+  readonly results: readonly {
+    readonly sessionID: string
+    readonly allocation?: AllocationBody
+    readonly error?: { readonly code: string; readonly message: string; readonly details?: ErrorDetails }
+  }[]
+}
+
+function batchResultFrom({ sessionID, allocation, error }: BatchBody['results'][number]): BatchResult {
+  if (allocation) return { sessionID, allocation: allocationFrom(allocation) }
+  const code = errorCodes.find((known) => known === error?.code) ?? 'internal'
+  return { sessionID, error: new FleetError(code, error?.message ?? '', { details: error?.details }) }
+}
+
+function pairsIn(ports = '') {
+  const pairs = ports === '' ? [] : ports.split(',')
+  return pairs.map((pair) => {
+    const [container, number] = pair.split(':').map(Number)
+    return { container: container ?? 0, public: number ?? 0 }
+  })
 }

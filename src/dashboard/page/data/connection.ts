@@ -1,7 +1,7 @@
 /** Reads the host's events for as long as the page is open: reconnects, and says how the connection is. */
 import { FleetError } from '../../../contracts/errors.js'
-import { errorOf } from '../../../client/failures.js'
-import { messages } from '../../../client/server-sent-events.js'
+import { errorOf } from '../../../client/connection.js'
+import { messages } from '../../../client/streams.js'
 import type { StreamedEvent } from './model.js'
 
 /** A host sends data at least every 15 s. */
