@@ -1,5 +1,5 @@
 /** The paths of the dashboard: its files, and what the caller may do. */
-import type { DashboardPage } from '../http/serve/dashboard-page.js'
+import type { DashboardPage } from '../http/serve/serve.js'
 import { type OperationName, operationNames, operations } from '../http/operations.js'
 import type { Authorize, GuardOptions } from '../http/access/guard.js'
 import { guard } from '../http/access/guard.js'

@@ -95,14 +95,15 @@ export function allocationGroup(
   const held = new ConcurrencyLimit(maxWaiting)
   const { inFlight } = allocationGuard
 
-  const read = async (exchange: Exchange) => {
+  const parametersOf = (exchange: Exchange) => {
     if (compat === undefined) refuseMisspelled(exchange, 'allocate')
-    const waitMs = readWaitMs(exchange, maxWaitMs)
-    const confirm = readFlag(exchange, 'confirm')
-    const request = dialect.request(await readJson(exchange, maxBodyBytes))
+    return { waitMs: readWaitMs(exchange, maxWaitMs), confirm: readFlag(exchange, 'confirm') }
+  }
+  const requestIn = (body: unknown) => {
+    const request = dialect.request(body)
     refuseOptionsIn(request, queryOptions)
     if (needsGuid) requireGuid(request)
-    return { waitMs, confirm, request }
+    return request
   }
   const readMany = async (exchange: Exchange) => {
     refuseMisspelled(exchange, 'allocateMany')
@@ -112,7 +113,8 @@ export function allocationGroup(
     return { waitMs, batch }
   }
   const allocate: Handler = async (exchange) => {
-    const { waitMs, confirm, request } = await read(exchange)
+    const { waitMs, confirm } = parametersOf(exchange)
+    const request = requestIn(await readJson(exchange, maxBodyBytes))
     const caller = callerOf(exchange)
     if (!confirm && !waitMs) return answer(await fleet.allocate(request, { caller }))
     const allocateOptions = { caller, ...(waitMs !== undefined && { waitMs }), ...(confirm && { confirm }) }
@@ -142,7 +144,11 @@ export function allocationGroup(
         link,
         closing,
         maxBodyBytes,
-        check: (exchange, { name }) => (name === 'allocateMany' ? readMany(exchange) : read(exchange)),
+        async check(exchange, { name }) {
+          if (name === 'allocateMany') return readMany(exchange)
+          parametersOf(exchange)
+          return requestIn(await readJson(exchange, maxBodyBytes))
+        },
         uncounted: (work) => held.whileCounted(() => inFlight.whileUncounted(work)),
       }),
     observers,

@@ -156,15 +156,8 @@ export function sendResponse(
   }
   if (body === undefined) outgoing.writeHead(status, { ...headers }).end()
   else {
-    const bytes = Buffer.byteLength(body)
-    outgoing.writeHead(
-      status,
-      headers === undefined
-        ? { 'Content-Type': jsonType, 'Content-Length': bytes }
-        : { 'Content-Type': jsonType, 'Content-Length': bytes, ...headers },
-    )
-    // A text with as many bytes as characters is ASCII, which Node writes faster as Latin-1.
-    outgoing.end(body, bytes === body.length ? 'latin1' : 'utf8')
+    const own = { 'Content-Type': jsonType, 'Content-Length': Buffer.byteLength(body) }
+    outgoing.writeHead(status, headers === undefined ? own : { ...own, ...headers }).end(body)
   }
   discardRest(incoming)
   return undefined
@@ -180,9 +173,9 @@ const certificates = new WeakMap<Socket, ClientCertificate>()
 
 /** Returns undefined unless TLS has verified the client's certificate. */
 export function clientCertificateOf(socket: Socket): ClientCertificate | undefined {
+  if (!(socket instanceof TLSSocket)) return undefined
   const known = certificates.get(socket)
-  if (known !== undefined) return known
-  if (!(socket instanceof TLSSocket) || !socket.authorized) return undefined
+  if (known !== undefined || !socket.authorized) return known
   const { subject, fingerprint256 } = socket.getPeerCertificate()
   // Without a certificate Node returns an empty object, contrary to its type.
   const fingerprint: string | undefined = fingerprint256

@@ -1,250 +1,66 @@
 /** Schemas of bodies that exist only in the HTTP layer. The schemas of resources and requests are in `rules/schemas`. */
 import { errorCodes } from '../../contracts/errors.js'
 import { sizeLimits } from '../../rules/model/sizes.js'
-import { allocation, type allocationRequest, type guidAllocationRequest } from '../../rules/schemas/allocation.js'
+import { allocation } from '../../rules/schemas/allocation.js'
 import { buildInput, buildSpec, buildSpecInput, gameServerBuild } from '../../rules/schemas/build.js'
 import { count } from '../../rules/schemas/common.js'
 import { gameServerDetail } from '../../rules/schemas/detail.js'
-import type { ArraySchema, ObjectSchema, StringSchema } from '../../rules/schemas/schema.js'
+import type { ArraySchema, NumberSchema, ObjectSchema, Schema, StringSchema } from '../../rules/schemas/schema.js'
 import { gameServer } from '../../rules/schemas/server.js'
 import { endedSession, gameSession } from '../../rules/schemas/session.js'
 import type { AnyOfSchema } from './json-schema.js'
 
-export const gameServerBuilds = {
-  id: 'GameServerBuilds',
-  type: 'array',
-  items: gameServerBuild,
-} as const satisfies ArraySchema
+interface ObjectOptions {
+  readonly id?: string
+  readonly description?: string
+  /** All other properties are required. */
+  readonly optional?: readonly string[]
+}
 
-export const gameServers = { id: 'GameServers', type: 'array', items: gameServer } as const satisfies ArraySchema
+function object(properties: ObjectSchema['properties'], { optional = [], ...rest }: ObjectOptions = {}): ObjectSchema {
+  const required = Object.keys(properties).filter((name) => !optional.includes(name))
+  return { type: 'object', ...rest, required, properties }
+}
 
-export const oneGameServerDetail = {
+function text(description: string, examples?: readonly string[]): StringSchema {
+  return { type: 'string', description, ...(examples && { examples }) }
+}
+
+function number(description: string): NumberSchema {
+  return { type: 'number', description }
+}
+
+function counted(description: string): NumberSchema {
+  return { ...count, description }
+}
+
+function flag(description: string): Schema {
+  return { type: 'boolean', description }
+}
+
+function listOf(items: Schema, description: string): ArraySchema {
+  return { type: 'array', items, description }
+}
+
+function countsBy(description: string): Schema {
+  return { type: 'object', additionalProperties: count, description }
+}
+
+const sentence = { type: 'string' } as const satisfies StringSchema
+
+// Resources.
+
+export const gameServerBuilds: ArraySchema = { id: 'GameServerBuilds', type: 'array', items: gameServerBuild }
+export const gameServers: ArraySchema = { id: 'GameServers', type: 'array', items: gameServer }
+export const gameSessions: ArraySchema = { id: 'GameSessions', type: 'array', items: gameSession }
+export const sessionOrEnd: AnyOfSchema = { id: 'SessionOrEnd', anyOf: [gameSession, endedSession] }
+export const oneGameServerDetail: ArraySchema = {
   id: 'OneGameServerDetail',
   type: 'array',
   items: gameServerDetail,
   minItems: 1,
   maxItems: 1,
   description: 'The detail of one server, in an array.',
-} as const satisfies ArraySchema
-
-const sentence = { type: 'string' } as const satisfies StringSchema
-
-export const done = {
-  id: 'Done',
-  type: 'object',
-  required: ['message'],
-  properties: { message: { ...sentence, description: 'What was done.', examples: ['Game server deleted'] } },
-} as const satisfies ObjectSchema
-
-export const errorBody = {
-  id: 'Error',
-  type: 'object',
-  required: ['error'],
-  properties: {
-    error: {
-      ...sentence,
-      description: 'A sentence that says what is wrong.',
-      examples: ['standingBy must be an integer ≥ 0, but is -1'],
-    },
-    code: {
-      type: 'string',
-      enum: errorCodes,
-      description: 'What kind of failure it is, for programs. Absent in compatibility formats.',
-      examples: ['invalid'],
-    },
-    details: {
-      type: 'object',
-      properties: {},
-      unknownFields: 'keep',
-      description: 'Facts about some failures, for programs. Absent in compatibility formats.',
-    },
-  },
-} as const satisfies ObjectSchema
-
-export const health = {
-  id: 'Health',
-  type: 'object',
-  required: ['status'],
-  properties: { status: { type: 'string', const: 'ok', description: 'This process answers.' } },
-} as const satisfies ObjectSchema
-
-/** The answer of a host that cannot lead. */
-export const unable = {
-  id: 'CannotLead',
-  type: 'object',
-  required: ['status', 'cause'],
-  properties: {
-    status: { type: 'string', const: 'cannot-lead', description: 'For a minute, this host could not lead.' },
-    cause: { type: 'string', description: 'Why this host can neither lead nor find out who does.' },
-  },
-} as const satisfies ObjectSchema
-
-export const unhealthy = { id: 'Unhealthy', anyOf: [unable, errorBody] } as const satisfies AnyOfSchema
-
-export const readiness = {
-  id: 'Readiness',
-  type: 'object',
-  required: ['ready', 'leads', 'store', 'backend'],
-  properties: {
-    ready: { type: 'boolean', description: 'True when all of the others are.' },
-    leads: { type: 'boolean', description: 'False while another host leads the fleet, or this one is closing.' },
-    store: { type: 'boolean', description: 'Whether the store responds.' },
-    backend: { type: 'boolean', description: 'Whether the backend responds.' },
-  },
-} as const satisfies ObjectSchema
-
-export const unready = { id: 'Unready', anyOf: [readiness, errorBody] } as const satisfies AnyOfSchema
-
-export const gameSessions = { id: 'GameSessions', type: 'array', items: gameSession } as const satisfies ArraySchema
-export const sessionOrEnd = { id: 'SessionOrEnd', anyOf: [gameSession, endedSession] } as const satisfies AnyOfSchema
-
-const batchResult = {
-  id: 'BatchResult',
-  type: 'object',
-  description: 'What one session of a batch got: a server, or an error.',
-  required: ['sessionID'],
-  properties: {
-    sessionID: { type: 'string', description: 'The sessionID of the request.' },
-    allocation: { ...allocation, description: 'The server of the session. Absent if there is an error.' },
-    error: {
-      type: 'object',
-      description: 'Why the session got no server. Absent if it has one.',
-      required: ['code', 'message'],
-      properties: {
-        code: { type: 'string', enum: errorCodes, description: 'The error code.', examples: ['none-standing-by'] },
-        message: { type: 'string', description: 'A sentence that says what is wrong.' },
-        details: {
-          type: 'object',
-          properties: {},
-          unknownFields: 'keep',
-          description: 'Facts about the failure, for programs.',
-        },
-      },
-    },
-  },
-} as const satisfies ObjectSchema
-
-export const batchAnswer = {
-  id: 'BatchAnswer',
-  type: 'object',
-  description: 'The result of each allocation.',
-  required: ['results'],
-  properties: { results: { type: 'array', items: batchResult, description: 'In the order of the requests.' } },
-} as const satisfies ObjectSchema
-
-/** `request`: the schema of one allocation. */
-export function batchRequest(request: typeof allocationRequest | typeof guidAllocationRequest): ObjectSchema {
-  return {
-    id: 'BatchRequest',
-    type: 'object',
-    unknownFields: 'refuse',
-    expected: 'an object with requests',
-    description: 'Several allocations, and whether all of them or none are made.',
-    required: ['requests'],
-    properties: {
-      requests: {
-        type: 'array',
-        items: request,
-        minItems: 1,
-        maxItems: sizeLimits.batch,
-        description: `At most ${sizeLimits.batch} requests, each for another session.`,
-      },
-      atomic: {
-        type: 'boolean',
-        description: 'If true, all sessions get a server, or the call fails and none does. Default: false.',
-      },
-    },
-  }
-}
-
-/* What `compat: 'thundernetes'` changes. */
-
-const thundernetesSpec = {
-  ...buildSpec,
-  id: 'ThundernetesBuildSpec',
-  unknownFields: 'ignore',
-  required: ['buildID', 'portsToExpose', 'template'],
-  properties: {
-    ...buildSpec.properties,
-    standingBy: { ...buildSpec.properties.standingBy, default: 0 },
-    max: { ...buildSpec.properties.max, default: 0 },
-    crashesToMarkUnhealthy: {
-      type: 'integer',
-      minimum: 0,
-      default: 5,
-      description: 'Crashes after which the build is Unhealthy and gets no new servers. 0 means 5.',
-    },
-    buildMetadata: {
-      type: 'array',
-      description: buildSpec.properties.buildMetadata.description,
-      items: {
-        type: 'object',
-        required: ['key', 'value'],
-        properties: {
-          key: { type: 'string', description: 'Unique; of a repeated key the last value counts.' },
-          value: { type: 'string', description: 'Its value.' },
-        },
-      },
-    },
-  },
-} as const satisfies ObjectSchema
-
-const thundernetesSpecInput = {
-  ...thundernetesSpec,
-  id: 'ThundernetesBuildSpecInput',
-  required: ['buildID'],
-  alternatives: buildSpecInput.alternatives,
-  properties: { ...thundernetesSpec.properties, run: buildSpecInput.properties.run },
-} as const satisfies ObjectSchema
-
-export const thundernetesBuildInput = {
-  ...buildInput,
-  id: 'ThundernetesBuildInput',
-  properties: { ...buildInput.properties, spec: thundernetesSpecInput },
-} as const satisfies ObjectSchema
-
-export const thundernetesBuild = {
-  ...gameServerBuild,
-  id: 'ThundernetesBuild',
-  properties: { ...gameServerBuild.properties, spec: thundernetesSpec },
-} as const satisfies ObjectSchema
-
-export const gameServerBuildList = listOf('GameServerBuildList', thundernetesBuild)
-export const gameServerList = listOf('GameServerList', gameServer)
-export const gameServerDetailList = listOf('GameServerDetailList', gameServerDetail)
-
-/** A list in the format that Kubernetes uses. */
-function listOf(id: string, items: ObjectSchema): ObjectSchema {
-  return {
-    id,
-    type: 'object',
-    required: ['metadata', 'items'],
-    properties: {
-      metadata: { type: 'object', properties: {}, description: 'Always empty.' },
-      items: { type: 'array', items, description: 'The objects.' },
-    },
-  }
-}
-
-/* Results that the service description does not have: applied builds, statistics, health, history. */
-
-export const appliedBuild = applied('AppliedBuild', gameServerBuild)
-export const appliedThundernetesBuild = applied('AppliedThundernetesBuild', thundernetesBuild)
-
-function applied(id: string, build: ObjectSchema): ObjectSchema {
-  return {
-    id,
-    type: 'object',
-    required: ['result', 'build'],
-    properties: {
-      result: {
-        type: 'string',
-        enum: ['created', 'updated', 'unchanged'],
-        description: 'What was done. `unchanged`: the build had this spec already.',
-      },
-      build,
-    },
-  }
 }
 
 const { buildID: _, ...changeable } = buildSpec.properties
@@ -263,173 +79,274 @@ export const buildUpdate: ObjectSchema = {
   ),
 }
 
-const ref = {
-  type: 'object',
-  required: ['namespace', 'name'],
-  properties: {
-    namespace: { type: 'string', description: 'Its namespace.' },
-    name: { type: 'string', description: 'Its name.' },
-  },
-} as const satisfies ObjectSchema
+// Batches of allocations.
 
-const fleetEvent = {
-  id: 'FleetEvent',
-  type: 'object',
+/** `request`: the schema of one allocation. */
+export function batchRequest(request: ObjectSchema): ObjectSchema {
+  const description = 'Several allocations, and whether all of them or none are made.'
+  const requests: ArraySchema = {
+    type: 'array',
+    items: request,
+    minItems: 1,
+    maxItems: sizeLimits.batch,
+    description: `At most ${sizeLimits.batch} requests, each for another session.`,
+  }
+  const atomic = flag('If true, all sessions get a server, or the call fails and none does. Default: false.')
+  const body = object({ requests, atomic }, { id: 'BatchRequest', description, optional: ['atomic'] })
+  return { ...body, unknownFields: 'refuse', expected: 'an object with requests' }
+}
+
+const details: ObjectSchema = { type: 'object', properties: {}, unknownFields: 'keep' }
+
+const batchError = object(
+  {
+    code: { type: 'string', enum: errorCodes, description: 'The error code.', examples: ['none-standing-by'] },
+    message: text('A sentence that says what is wrong.'),
+    details: { ...details, description: 'Facts about the failure, for programs.' },
+  },
+  { description: 'Why the session got no server. Absent if it has one.', optional: ['details'] },
+)
+
+const batchResult = object(
+  {
+    sessionID: text('The sessionID of the request.'),
+    allocation: { ...allocation, description: 'The server of the session. Absent if there is an error.' },
+    error: batchError,
+  },
+  {
+    id: 'BatchResult',
+    description: 'What one session of a batch got: a server, or an error.',
+    optional: ['allocation', 'error'],
+  },
+)
+
+export const batchAnswer = object(
+  { results: listOf(batchResult, 'In the order of the requests.') },
+  { id: 'BatchAnswer', description: 'The result of each allocation.' },
+)
+
+// Outcomes, probes and errors.
+
+export const done = object({ message: text('What was done.', ['Game server deleted']) }, { id: 'Done' })
+
+export const errorBody = object(
+  {
+    error: text('A sentence that says what is wrong.', ['standingBy must be an integer ≥ 0, but is -1']),
+    code: {
+      type: 'string',
+      enum: errorCodes,
+      description: 'What kind of failure it is, for programs. Absent in compatibility formats.',
+      examples: ['invalid'],
+    },
+    details: {
+      ...details,
+      description: 'Facts about some failures, for programs. Absent in compatibility formats.',
+    },
+  },
+  { id: 'Error', optional: ['code', 'details'] },
+)
+
+export const health = object(
+  { status: { type: 'string', const: 'ok', description: 'This process answers.' } },
+  { id: 'Health' },
+)
+
+/** The answer of a host that cannot lead. */
+const unable = object(
+  {
+    status: { type: 'string', const: 'cannot-lead', description: 'For a minute, this host could not lead.' },
+    cause: text('Why this host can neither lead nor find out who does.'),
+  },
+  { id: 'CannotLead' },
+)
+
+export const unhealthy: AnyOfSchema = { id: 'Unhealthy', anyOf: [unable, errorBody] }
+
+export const readiness = object(
+  {
+    ready: flag('True when all of the others are.'),
+    leads: flag('False while another host leads the fleet, or this one is closing.'),
+    store: flag('Whether the store responds.'),
+    backend: flag('Whether the backend responds.'),
+  },
+  { id: 'Readiness' },
+)
+
+export const unready: AnyOfSchema = { id: 'Unready', anyOf: [readiness, errorBody] }
+
+const isolationStatus = object(
+  {
+    mode: text('What separates games from the host and from each other.'),
+    memory: text('How memory is limited, or why it is not.'),
+    pids: text('How processes and threads are limited, or why they are not.'),
+  },
+  { id: 'IsolationStatus' },
+)
+
+export const fleetHealth = object(
+  {
+    ...readiness.properties,
+    canLead: flag('False if this host could neither lead nor find out who does for a minute.'),
+    problems: listOf(sentence, 'A sentence for each problem; empty if `ready`.'),
+    isolation: isolationStatus,
+  },
+  { id: 'FleetHealth', optional: ['isolation'] },
+)
+
+// History, statistics and activity.
+
+const ref = object({ namespace: text('Its namespace.'), name: text('Its name.') })
+const wallTime = number('Wall-clock time in ms.')
+
+const fleetEvent: ObjectSchema = {
+  ...object(
+    {
+      type: text('Name of the event.', ['ServerStateChanged']),
+      seq: counted("Number of the event in this host's log."),
+      at: wallTime,
+      message: text('A sentence about what happened.'),
+    },
+    { id: 'FleetEvent', description: 'An event. Each type has fields of its own.' },
+  ),
   unknownFields: 'keep',
-  description: 'An event. Each type has fields of its own.',
-  required: ['type', 'seq', 'at', 'message'],
-  properties: {
-    type: { type: 'string', description: 'Name of the event.', examples: ['ServerStateChanged'] },
-    seq: { ...count, description: "Number of the event in this host's log." },
-    at: { type: 'number', description: 'Wall-clock time in ms.' },
-    message: { type: 'string', description: 'A sentence about what happened.' },
-  },
-} as const satisfies ObjectSchema
+}
 
-export const serverHistory = {
-  id: 'ServerHistory',
-  type: 'object',
-  required: ['events', 'text'],
-  properties: {
+export const serverHistory = object(
+  {
     server: gameServer,
-    events: { type: 'array', items: fleetEvent, description: "The server's events that are still in the log." },
-    text: { type: 'string', mayBeEmpty: true, description: 'The same events as text, one per line.' },
+    events: listOf(fleetEvent, "The server's events that are still in the log."),
+    text: { ...text('The same events as text, one per line.'), mayBeEmpty: true },
   },
-} as const satisfies ObjectSchema
+  { id: 'ServerHistory', optional: ['server'] },
+)
 
-const buildStats = {
-  id: 'BuildStats',
-  type: 'object',
-  description: 'Statistics of a build.',
-  required: [
-    'build',
-    'standingBy',
-    'max',
-    'health',
-    'ready',
-    'conditions',
-    'crashes',
-    'servers',
-    'templates',
-    'players',
-    'waiting',
-  ],
-  properties: {
+const buildStats = object(
+  {
     build: { ...ref, description: 'The build.' },
-    standingBy: { ...count, description: 'From its spec.' },
-    max: { ...count, description: 'From its spec.' },
+    standingBy: counted('From its spec.'),
+    max: counted('From its spec.'),
     health: { type: 'string', enum: ['Healthy', 'Unhealthy'], description: 'Health of the build.' },
-    ready: {
-      type: 'boolean',
-      description: 'Whether all the servers that should stand by do so with the current template.',
-    },
-    conditions: {
-      type: 'array',
-      items: { type: 'string', description: 'Type of a condition.', examples: ['Crashing'] },
-      description: 'The conditions that are set.',
-    },
-    crashes: { ...count, description: 'Number of crashes since the build was created.' },
-    servers: { type: 'object', additionalProperties: count, description: 'Number of its servers in each state.' },
-    templates: {
-      type: 'object',
-      additionalProperties: count,
-      description: 'Number of its servers that run the current template (updated), and an earlier one (outdated).',
-    },
-    players: { ...count, description: 'Number of players connected to its servers.' },
-    waiting: { ...count, description: 'Number of callers waiting for one of its servers.' },
+    ready: flag('Whether all the servers that should stand by do so with the current template.'),
+    conditions: listOf(text('Type of a condition.', ['Crashing']), 'The conditions that are set.'),
+    crashes: counted('Number of crashes since the build was created.'),
+    servers: countsBy('Number of its servers in each state.'),
+    templates: countsBy(
+      'Number of its servers that run the current template (updated), and an earlier one (outdated).',
+    ),
+    players: counted('Number of players connected to its servers.'),
+    waiting: counted('Number of callers waiting for one of its servers.'),
   },
-} as const satisfies ObjectSchema
+  { id: 'BuildStats', description: 'Statistics of a build.' },
+)
 
-export const fleetStats = {
-  id: 'FleetStats',
-  type: 'object',
-  required: ['leads', 'heartbeats', 'builds'],
-  properties: {
-    leads: { type: 'boolean', description: 'Whether this host is the leader.' },
-    heartbeats: { ...count, description: 'Heartbeats received since this host started.' },
-    builds: { type: 'array', items: buildStats, description: 'Each build. Empty if another host is the leader.' },
+export const fleetStats = object(
+  {
+    leads: flag('Whether this host is the leader.'),
+    heartbeats: counted('Heartbeats received since this host started.'),
+    builds: listOf(buildStats, 'Each build. Empty if another host is the leader.'),
   },
-} as const satisfies ObjectSchema
+  { id: 'FleetStats' },
+)
 
-const wallTime = { type: 'number', description: 'Wall-clock time in ms.' } as const
 const noLongerThan = "% of the minute's allocations took at most this long, in ms. Absent without allocations."
 
-const activityMinute = {
-  id: 'ActivityMinute',
-  type: 'object',
-  description: 'What happened in one minute.',
-  required: ['at', 'servers', 'players', 'waiting', 'allocations', 'crashes'],
-  properties: {
-    at: { ...wallTime, description: 'When the minute began: wall-clock time in ms.' },
-    servers: {
-      type: 'object',
-      additionalProperties: count,
-      description: 'Number of servers in each state, at its end.',
-    },
-    players: { ...count, description: 'Number of connected players, at its end.' },
-    waiting: { ...count, description: 'The highest number of waiting callers that was counted.' },
-    allocations: { ...count, description: 'Number of allocations.' },
-    p50Ms: { type: 'number', description: `50 ${noLongerThan}` },
-    p99Ms: { type: 'number', description: `99 ${noLongerThan}` },
-    crashes: { ...count, description: 'Number of crashes.' },
+const activityMinute = object(
+  {
+    at: number('When the minute began: wall-clock time in ms.'),
+    servers: countsBy('Number of servers in each state, at its end.'),
+    players: counted('Number of connected players, at its end.'),
+    waiting: counted('The highest number of waiting callers that was counted.'),
+    allocations: counted('Number of allocations.'),
+    p50Ms: number(`50 ${noLongerThan}`),
+    p99Ms: number(`99 ${noLongerThan}`),
+    crashes: counted('Number of crashes.'),
   },
-} as const satisfies ObjectSchema
+  { id: 'ActivityMinute', description: 'What happened in one minute.', optional: ['p50Ms', 'p99Ms'] },
+)
 
-const activityCrash = {
-  id: 'ActivityCrash',
-  type: 'object',
-  description: 'A crash.',
-  required: ['at', 'build', 'server', 'reason', 'message'],
-  properties: {
+const activityCrash = object(
+  {
     at: wallTime,
     build: { ...ref, description: 'The build.' },
     server: { ...ref, description: 'The server.' },
-    reason: { type: 'string', description: 'Why the server ended.' },
-    message: { type: 'string', description: 'A sentence about what happened.' },
+    reason: text('Why the server ended.'),
+    message: text('A sentence about what happened.'),
+  },
+  { id: 'ActivityCrash', description: 'A crash.' },
+)
+
+export const fleetActivity = object(
+  {
+    since: number('When the records of this host begin: wall-clock time in ms.'),
+    minutes: listOf(activityMinute, 'The last 60 minutes, oldest first.'),
+    crashes: listOf(activityCrash, 'The latest 50 crashes of these minutes, newest first.'),
+  },
+  { id: 'FleetActivity' },
+)
+
+// What `compat: 'thundernetes'` changes.
+
+const thundernetesSpec = {
+  ...buildSpec,
+  id: 'ThundernetesBuildSpec',
+  unknownFields: 'ignore',
+  required: ['buildID', 'portsToExpose', 'template'],
+  properties: {
+    ...buildSpec.properties,
+    standingBy: { ...buildSpec.properties.standingBy, default: 0 },
+    max: { ...buildSpec.properties.max, default: 0 },
+    crashesToMarkUnhealthy: {
+      type: 'integer',
+      minimum: 0,
+      default: 5,
+      description: 'Crashes after which the build is Unhealthy and gets no new servers. 0 means 5.',
+    },
+    buildMetadata: listOf(
+      object({ key: text('Unique; of a repeated key the last value counts.'), value: text('Its value.') }),
+      buildSpec.properties.buildMetadata.description,
+    ),
   },
 } as const satisfies ObjectSchema
 
-export const fleetActivity = {
-  id: 'FleetActivity',
-  type: 'object',
-  required: ['since', 'minutes', 'crashes'],
-  properties: {
-    since: { ...wallTime, description: 'When the records of this host begin: wall-clock time in ms.' },
-    minutes: { type: 'array', items: activityMinute, description: 'The last 60 minutes, oldest first.' },
-    crashes: {
-      type: 'array',
-      items: activityCrash,
-      description: 'The latest 50 crashes of these minutes, newest first.',
-    },
-  },
+const thundernetesSpecInput = {
+  ...thundernetesSpec,
+  id: 'ThundernetesBuildSpecInput',
+  required: ['buildID'],
+  alternatives: buildSpecInput.alternatives,
+  properties: { ...thundernetesSpec.properties, run: buildSpecInput.properties.run },
 } as const satisfies ObjectSchema
 
-const isolationStatus = {
-  id: 'IsolationStatus',
-  type: 'object',
-  required: ['mode', 'memory', 'pids'],
-  properties: {
-    mode: { type: 'string', description: 'What separates games from the host and from each other.' },
-    memory: { type: 'string', description: 'How memory is limited, or why it is not.' },
-    pids: { type: 'string', description: 'How processes and threads are limited, or why they are not.' },
-  },
-} as const satisfies ObjectSchema
+export const thundernetesBuildInput: ObjectSchema = {
+  ...buildInput,
+  id: 'ThundernetesBuildInput',
+  properties: { ...buildInput.properties, spec: thundernetesSpecInput },
+}
 
-export const fleetHealth = {
-  ...readiness,
-  id: 'FleetHealth',
-  required: [...readiness.required, 'canLead', 'problems'],
-  properties: {
-    ...readiness.properties,
-    canLead: {
-      type: 'boolean',
-      description: 'False if this host could neither lead nor find out who does for a minute.',
-    },
-    problems: {
-      type: 'array',
-      items: { type: 'string' },
-      description: 'A sentence for each problem; empty if `ready`.',
-    },
-    isolation: isolationStatus,
-  },
-} as const satisfies ObjectSchema
+export const thundernetesBuild: ObjectSchema = {
+  ...gameServerBuild,
+  id: 'ThundernetesBuild',
+  properties: { ...gameServerBuild.properties, spec: thundernetesSpec },
+}
+
+export const gameServerBuildList = kubernetesList('GameServerBuildList', thundernetesBuild)
+export const gameServerList = kubernetesList('GameServerList', gameServer)
+export const gameServerDetailList = kubernetesList('GameServerDetailList', gameServerDetail)
+
+function kubernetesList(id: string, items: ObjectSchema): ObjectSchema {
+  const metadata: ObjectSchema = { type: 'object', properties: {}, description: 'Always empty.' }
+  return object({ metadata, items: listOf(items, 'The objects.') }, { id })
+}
+
+// Applied builds.
+
+export const appliedBuild = applied('AppliedBuild', gameServerBuild)
+export const appliedThundernetesBuild = applied('AppliedThundernetesBuild', thundernetesBuild)
+
+function applied(id: string, build: ObjectSchema): ObjectSchema {
+  const result: StringSchema = {
+    type: 'string',
+    enum: ['created', 'updated', 'unchanged'],
+    description: 'What was done. `unchanged`: the build had this spec already.',
+  }
+  return object({ result, build }, { id })
+}

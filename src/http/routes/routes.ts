@@ -208,8 +208,9 @@ function limited(handle: Handler, endpoints: HandlersByMethod, group: RouteGroup
     [...endpoints].map(([method, { operation }]) => [method, operation]),
   )
   return (exchange) => {
+    if (observers.isEmpty) return respond(exchange)
     const name = names.get(exchange.method === 'HEAD' ? 'GET' : exchange.method)
-    if (observers.isEmpty || name === undefined) return respond(exchange)
+    if (name === undefined) return respond(exchange)
     return respond(exchange).then((response) => {
       observers.report((observer) => observer.answered?.(name, outcomeOf(response)))
       return response

@@ -28,10 +28,15 @@ import { managementGroup } from '../api/management.js'
 import { type MetricsSource, metricsType, observationGroup } from '../api/observation.js'
 import type { Compat, SessionIDs } from '../openapi/operation-docs.js'
 import { forwardedGroups, withHeartbeats } from '../forwarding/forwarded-routes.js'
-import { createRoutes, type Routes } from '../routes/routes.js'
-import type { DashboardPage } from './dashboard-page.js'
-import { resolveServeLimits, type ServeLimits } from './limits.js'
-import { defaultHost, type Listener, type ListenerOptions, openListener } from './listener.js'
+import { createRoutes, type RouteGroup, type Routes } from '../routes/routes.js'
+import {
+  defaultHost,
+  type Listener,
+  type ListenerOptions,
+  openListener,
+  resolveServeLimits,
+  type ServeLimits,
+} from './listener.js'
 
 export type { ListenerOptions } from './listener.js'
 
@@ -43,6 +48,12 @@ export interface PortOptions {
   readonly host?: string
   /** 0 picks a free port. */
   readonly port: number
+}
+
+/** The dashboard as `serve` sees it, which does not depend on it: what `dashboardPage()` from `gamekeeper/dashboard` returns. */
+export interface DashboardPage {
+  /** @internal */
+  readonly group: (options: GuardOptions) => RouteGroup
 }
 
 /** Options apply to both APIs unless stated otherwise. */

@@ -3,15 +3,17 @@
  * with back-off; after the last attempt the event becomes a dead letter. The queue is bounded: while it is full, further
  * events stay in the fleet's log. If the log drops some of them meanwhile, one `EventsDropped` is delivered instead.
  */
-import { checkFleet } from '../../contracts/option-checks.js'
 import type { Clock } from '../../contracts/clock.js'
+import { messageOf } from '../../contracts/errors.js'
+import { checkFleet } from '../../contracts/option-checks.js'
 import { internalsOf } from '../../fleet/internals.js'
 import { pauseMs } from '../../rules/lifecycle/backoff.js'
+import { isError } from '../../rules/model/realms.js'
 import { keyOf } from '../../rules/model/resources.js'
 import { limiter } from '../../util/limiter.js'
 import { logIDOf, type ReadableFleet, type StreamedEvent } from '../api/event-stream.js'
 import { resolveWebhookOptions, type WebhookOptions, type WebhookSettings } from './options.js'
-import { type FailedAttempt, sendEvent } from './sender.js'
+import { signWebhook, webhookHeaders } from './signature.js'
 
 export interface Webhook {
   /** Number of events that are queued or being delivered. */
@@ -195,4 +197,57 @@ function pause(clock: Clock, ms: number, signal: AbortSignal): Promise<void> {
     signal.addEventListener('abort', done)
     if (signal.aborted) done()
   })
+}
+
+interface FailedAttempt {
+  readonly reason: string
+  /** Delay from the receiver's `Retry-After` header, or 0 if there is none. */
+  readonly retryAfterMs: number
+}
+
+/** Makes one attempt. `id` is the same for every attempt to deliver an event. Resolves with undefined on success. Never rejects. */
+async function sendEvent(
+  event: StreamedEvent,
+  id: string,
+  { url, headers, key, timeoutMs, clock }: WebhookSettings,
+  stopped: AbortSignal,
+): Promise<FailedAttempt | undefined> {
+  const timestamp = Math.floor(clock.now() / 1000)
+  const body = JSON.stringify(event)
+  const attempt = new AbortController()
+  const cancelTimeout = clock.after(timeoutMs, () =>
+    attempt.abort(new Error(`no response within ${timeoutMs / 1000} s`)),
+  )
+  const onStopped = () => attempt.abort(stopped.reason)
+  if (stopped.aborted) onStopped()
+  stopped.addEventListener('abort', onStopped)
+  try {
+    const response = await fetch(url, {
+      method: 'POST',
+      headers: {
+        ...headers,
+        'Content-Type': 'application/json',
+        [webhookHeaders.id]: id,
+        [webhookHeaders.timestamp]: String(timestamp),
+        [webhookHeaders.signature]: signWebhook(key, id, timestamp, body),
+      },
+      body,
+      redirect: 'manual',
+      signal: attempt.signal,
+    })
+    await response.body?.cancel()
+    if (response.ok) return undefined
+    const seconds = Number(response.headers.get('retry-after') ?? 0)
+    return { reason: `the receiver answered with ${response.status}`, retryAfterMs: seconds > 0 ? seconds * 1000 : 0 }
+  } catch (error) {
+    return { reason: reasonOf(error), retryAfterMs: 0 }
+  } finally {
+    cancelTimeout()
+    stopped.removeEventListener('abort', onStopped)
+  }
+}
+
+/** `fetch` itself only reports `fetch failed`; the reason is in the error's cause. */
+function reasonOf(error: unknown): string {
+  return isError(error) && error.cause !== undefined ? messageOf(error.cause) : messageOf(error)
 }
