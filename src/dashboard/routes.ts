@@ -1,13 +1,12 @@
 /** The dashboard with the HTTP APIs that its page calls, for a host app that mounts both under one path. */
 import { checkFleet, checkOptions } from '../contracts/option-checks.js'
-import { corsOf } from '../http/access/cors.js'
 import {
   type AllocatingFleet,
   allocatingMembers,
   allocationGroup,
   allocationOptionTypes,
   type AllocationRoutesOptions,
-  descriptionOf,
+  routesOptions,
 } from '../http/api/allocation.js'
 import {
   managedMembers,
@@ -33,16 +32,12 @@ const { compat: _management, ...managementTypes } = managementOptionTypes
 export function dashboardRoutes(fleet: AllocatingFleet & ManagedFleet, options: DashboardRoutesOptions = {}): Routes {
   checkFleet('dashboardRoutes', fleet, [...allocatingMembers, ...managedMembers])
   checkOptions('dashboardRoutes', options, { ...allocationTypes, ...managementTypes })
-  const closing = new AbortController()
-  const groups = [
-    allocationGroup(fleet, options, closing.signal),
-    managementGroup(fleet, options, closing.signal),
-    dashboardPage().group(options),
-  ]
-  return createRoutes(groups, {
-    closing,
-    cors: corsOf(options),
-    prefix: options.prefix,
-    ...descriptionOf(fleet, options),
-  })
+  return createRoutes(
+    (closing) => [
+      allocationGroup(fleet, options, closing),
+      managementGroup(fleet, options, closing),
+      dashboardPage().group(options),
+    ],
+    routesOptions(fleet, options),
+  )
 }

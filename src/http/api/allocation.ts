@@ -17,14 +17,21 @@ import { isGuid } from '../../rules/model/session-ids.js'
 import { guidAllocationRequest } from '../../rules/schemas/allocation.js'
 import { isObject, shown } from '../../rules/validation/problem.js'
 import { checkFieldNames, compile } from '../../rules/validation/validator.js'
-import { corsOf, type CorsOptions } from '../access/cors.js'
+import type { CorsOptions } from '../access/cors.js'
 import { ConcurrencyLimit, guard, type GuardOptions, guardOptionTypes } from '../access/guard.js'
 import { defaultMaxBodyBytes, readJson } from '../core/bodies.js'
 import { callerOf, type Exchange, type Handler } from '../core/exchange.js'
 import { allocationStatuses, errorResponse, json } from '../core/responses.js'
 import { forwarding } from '../forwarding/forward.js'
-import type { Compat, DescriptionOptions, SessionIDs } from '../openapi/operation-docs.js'
-import { createRoutes, type PrefixOption, prefixType, type RouteGroup, type Routes } from '../routes/routes.js'
+import type { Compat, SessionIDs } from '../openapi/operation-docs.js'
+import {
+  createRoutes,
+  type PrefixOption,
+  prefixType,
+  type RouteGroup,
+  type Routes,
+  type RoutesOptions,
+} from '../routes/routes.js'
 import { type AnsweredAllocation, dialectOf } from './compat.js'
 import { readFlag, readWaitMs, refuseMisspelled, refuseOptionsIn, waiting, waitOption } from './parameters.js'
 
@@ -65,19 +72,13 @@ export const allocatingMembers = ['allocate'] as const
 export function allocationRoutes(fleet: AllocatingFleet, options: AllocationRoutesOptions = {}): Routes {
   checkFleet('allocationRoutes', fleet, allocatingMembers)
   checkOptions('allocationRoutes', options, allocationOptionTypes)
-  const closing = new AbortController()
-  const groups = [allocationGroup(fleet, options, closing.signal)]
-  return createRoutes(groups, {
-    closing,
-    cors: corsOf(options),
-    prefix: options.prefix,
-    ...descriptionOf(fleet, options),
-  })
+  return createRoutes((closing) => [allocationGroup(fleet, options, closing)], routesOptions(fleet, options))
 }
 
-/** What the OpenAPI document says about allocations. */
-export function descriptionOf(fleet: AllocatingFleet, options: SessionIDOptions): DescriptionOptions {
-  return { compat: options.compat, sessionIDs: sessionIDsOf(options), maxWaitMs: maxWaitMsOf(fleet) }
+/** The options of routes that include allocations. */
+export function routesOptions(fleet: AllocatingFleet, options: RoutesOptions): RoutesOptions {
+  const { allowedOrigins, prefix, compat } = options
+  return { allowedOrigins, prefix, compat, sessionIDs: sessionIDsOf(options), maxWaitMs: maxWaitMsOf(fleet) }
 }
 
 export function allocationGroup(
@@ -167,13 +168,8 @@ export function maxWaitMsOf(fleet: object): number {
   return internalsOf(fleet)?.maxWaitMs ?? defaultLimits.maxWaitMs
 }
 
-interface SessionIDOptions {
-  readonly compat?: Compat | undefined
-  readonly sessionIDs?: SessionIDs | undefined
-}
-
 /** A compatibility format implies GUIDs, which its clients expect. */
-function sessionIDsOf({ compat, sessionIDs = compat === undefined ? 'any' : 'guid' }: SessionIDOptions): SessionIDs {
+function sessionIDsOf({ compat, sessionIDs = compat === undefined ? 'any' : 'guid' }: RoutesOptions): SessionIDs {
   return sessionIDs
 }
 

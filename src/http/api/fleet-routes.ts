@@ -1,6 +1,5 @@
 /** The allocation and management APIs together, for a host app that mounts both under one path. */
 import { checkFleet, checkOptions } from '../../contracts/option-checks.js'
-import { corsOf } from '../access/cors.js'
 import { createRoutes, type Routes } from '../routes/routes.js'
 import {
   type AllocatingFleet,
@@ -8,7 +7,7 @@ import {
   allocationGroup,
   allocationOptionTypes,
   type AllocationRoutesOptions,
-  descriptionOf,
+  routesOptions,
 } from './allocation.js'
 import {
   managedMembers,
@@ -24,12 +23,8 @@ export interface FleetRoutesOptions extends AllocationRoutesOptions, ManagementO
 export function fleetRoutes(fleet: AllocatingFleet & ManagedFleet, options: FleetRoutesOptions = {}): Routes {
   checkFleet('fleetRoutes', fleet, [...allocatingMembers, ...managedMembers])
   checkOptions('fleetRoutes', options, { ...allocationOptionTypes, ...managementOptionTypes })
-  const closing = new AbortController()
-  const groups = [allocationGroup(fleet, options, closing.signal), managementGroup(fleet, options, closing.signal)]
-  return createRoutes(groups, {
-    closing,
-    cors: corsOf(options),
-    prefix: options.prefix,
-    ...descriptionOf(fleet, options),
-  })
+  return createRoutes(
+    (closing) => [allocationGroup(fleet, options, closing), managementGroup(fleet, options, closing)],
+    routesOptions(fleet, options),
+  )
 }

@@ -23,7 +23,7 @@ import { readReservation } from '../../rules/validation/reservation.js'
 import { readStdin } from '../../rules/validation/stdin.js'
 import { compile, type Validator } from '../../rules/validation/validator.js'
 import { eitherSignal } from '../../util/signals.js'
-import { corsOf, type CorsOptions } from '../access/cors.js'
+import type { CorsOptions } from '../access/cors.js'
 import { ConcurrencyLimit, guard, type GuardOptions, guardOptionTypes } from '../access/guard.js'
 import { defaultMaxBodyBytes, readJson, readOptionalJson } from '../core/bodies.js'
 import { callerOf, type Exchange, type Handler } from '../core/exchange.js'
@@ -99,9 +99,13 @@ interface UpdatableServers {
 export function managementRoutes(fleet: ManagedFleet, options: ManagementOptions = {}): Routes {
   checkFleet('managementRoutes', fleet, managedMembers)
   checkOptions('managementRoutes', options, managementOptionTypes)
-  const closing = new AbortController()
-  const group = managementGroup(fleet, options, closing.signal)
-  return createRoutes([group], { closing, cors: corsOf(options), prefix: options.prefix, compat: options.compat })
+  const { allowedOrigins, prefix, compat } = options
+  const description = { compat, maxWaitMs: maxWaitMsOf(fleet) }
+  return createRoutes((closing) => [managementGroup(fleet, options, closing)], {
+    allowedOrigins,
+    prefix,
+    ...description,
+  })
 }
 
 /** Those that it cannot do without. */

@@ -29,11 +29,7 @@ export type ObservedFleet = Pick<Fleet, 'health'>
 export function observationRoutes(fleet: ObservedFleet, options: ObservationOptions = {}): Routes {
   checkFleet('observationRoutes', fleet, ['health'])
   checkOptions('observationRoutes', options, { ...guardOptionTypes, metrics: metricsType, prefix: prefixType })
-  return createRoutes([observationGroup(fleet, options)], {
-    closing: new AbortController(),
-    cors: undefined,
-    prefix: options.prefix,
-  })
+  return createRoutes(() => [observationGroup(fleet, options)], { prefix: options.prefix })
 }
 
 export function observationGroup(fleet: ObservedFleet, options: ObservationOptions): RouteGroup {

@@ -4,7 +4,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import { FleetError } from '../../contracts/errors.js'
 import type { ObserverReports } from '../../contracts/observer.js'
 import type { ArgumentType, OptionType } from '../../contracts/option-checks.js'
-import { type Cors, crossOrigin } from '../access/cors.js'
+import { type Cors, corsOf, type CorsOptions, crossOrigin } from '../access/cors.js'
 import type { Guard } from '../access/guard.js'
 import type { Handler, Match, Params } from '../core/exchange.js'
 import { type NodeHandler, nodeHandler, nodeMatcher } from '../core/node.js'
@@ -88,18 +88,21 @@ export interface RouteGroup {
   readonly observers?: ObserverReports | undefined
 }
 
-export interface RoutesOptions extends DescriptionOptions {
-  readonly cors: Cors | undefined
-  readonly prefix?: string | undefined
-  /** Aborted by `close`. Handlers listen to this signal. */
-  readonly closing: AbortController
+export type RoutesOptions = DescriptionOptions & {
+  readonly [Name in keyof (CorsOptions & PrefixOption)]?: (CorsOptions & PrefixOption)[Name] | undefined
 }
 
-export function createRoutes(groups: readonly RouteGroup[], options: RoutesOptions): Routes {
-  const { closing, cors, prefix: given = '', ...description } = options
-  const prefix = given.replace(/\/+$/, '')
+/** `groupsOf` gets the signal that `close` aborts, to which handlers listen. */
+export function createRoutes(
+  groupsOf: (closing: AbortSignal) => readonly RouteGroup[],
+  { allowedOrigins = [], prefix: given = '', ...description }: RoutesOptions,
+): Routes {
+  const closing = new AbortController()
   // Every event stream and waiting caller listens to it. Node warns from the eleventh on.
   setMaxListeners(0, closing.signal)
+  const groups = groupsOf(closing.signal)
+  const prefix = given.replace(/\/+$/, '')
+  const cors = corsOf({ allowedOrigins })
   const find = pathMatcher(handlersByPath(groups, cors, description))
   const match = nodeMatcher(find)
   return Object.freeze<Routes>({

@@ -20,9 +20,9 @@ import { internalsOf } from '../../fleet/internals.js'
 import { isLoopback } from '../../platform/own-address.js'
 import type { TlsOptions } from '../../platform/tls-files.js'
 import { allowedHosts } from '../access/allowed-hosts.js'
-import { corsOf, type CorsOptions } from '../access/cors.js'
+import type { CorsOptions } from '../access/cors.js'
 import type { Authorize, GuardOptions, RateLimit } from '../access/guard.js'
-import { allocationGroup, descriptionOf, sessionIDsType } from '../api/allocation.js'
+import { allocationGroup, routesOptions, sessionIDsType } from '../api/allocation.js'
 import type { EventStreamOptions } from '../api/event-stream.js'
 import { managementGroup } from '../api/management.js'
 import { type MetricsSource, metricsType, observationGroup } from '../api/observation.js'
@@ -229,39 +229,38 @@ type ListenerName = (typeof listenerNames)[number] | 'health' | 'forwarding'
 
 function allocationOnly(options: ServeOptions, limits: ServeLimits): Routes {
   const { fleet } = options
-  const closing = new AbortController()
-  const groups = [allocationGroup(fleet, routeOptions(options, 'allocation', limits), closing.signal)]
-  return createRoutes(groups, { closing, cors: corsOf(options), ...descriptionOf(fleet, options) })
+  const own = routeOptions(options, 'allocation', limits)
+  return createRoutes((closing) => [allocationGroup(fleet, own, closing)], routesOptions(fleet, own))
 }
 
 function managementOnly(options: ServeOptions, limits: ServeLimits): Routes {
   const { fleet, compat, dashboard } = options
   const own = routeOptions(options, 'management', limits)
-  const closing = new AbortController()
-  const groups = [managementGroup(fleet, own, closing.signal), observationGroup(fleet, own)]
-  if (dashboard && compat === undefined) {
-    groups.push(dashboard.group(own), allocationGroup(fleet, own, closing.signal))
-  }
-  return createRoutes(groups, { closing, cors: corsOf(options), ...descriptionOf(fleet, options) })
+  return createRoutes(
+    (closing) => {
+      const groups = [managementGroup(fleet, own, closing), observationGroup(fleet, own)]
+      if (!dashboard || compat !== undefined) return groups
+      return [...groups, dashboard.group(own), allocationGroup(fleet, own, closing)]
+    },
+    routesOptions(fleet, own),
+  )
 }
 
 /** What other hosts forward. They have applied the rate limit and authorized the caller. */
 function forwardedOnly(options: ServeOptions, limits: ServeLimits): Routes {
   const { fleet } = options
-  const closing = new AbortController()
-  const own = routeOptions(options, 'management', limits)
-  const groups = [managementGroup(fleet, own, closing.signal), allocationGroup(fleet, own, closing.signal)]
-  const description = descriptionOf(fleet, options)
-  return withHeartbeats(
-    createRoutes(forwardedGroups(fleet, groups), { closing, cors: undefined, ...description }),
-    fleet,
+  const { allowedOrigins: _, ...own } = routeOptions(options, 'management', limits)
+  const routes = createRoutes(
+    (closing) => forwardedGroups(fleet, [managementGroup(fleet, own, closing), allocationGroup(fleet, own, closing)]),
+    routesOptions(fleet, own),
   )
+  return withHeartbeats(routes, fleet)
 }
 
 /** Only who can reach its address may ask, so it needs no limit of requests per client either. */
 function healthOnly({ fleet, metrics, logger }: ServeOptions): Routes {
   const own = { ...(metrics && { metrics }), ...(logger !== undefined && { logger }) }
-  return createRoutes([observationGroup(fleet, own)], { closing: new AbortController(), cors: undefined })
+  return createRoutes(() => [observationGroup(fleet, own)], {})
 }
 
 function routeOptions(
