@@ -14,17 +14,23 @@ export type { EventStreamOptions, ReadableFleet, StreamedEvent } from './api/eve
 export type { ApiRequest, ClientCertificate, Identity } from './core/exchange.js'
 export type { HttpResponse } from './core/responses.js'
 export { fastifyPlugin, type FastifyHost } from './mounts/fastify.js'
-export { fleetRoutes, type FleetRoutesOptions } from './api/fleet-routes.js'
 export type { Authorize, GuardOptions, RateLimit, Verdict } from './access/guard.js'
 export type { TlsOptions } from '../platform/tls-files.js'
 export { defaultServeLimits, type ServeLimits } from './serve/listener.js'
 export { allowedHosts } from './access/allowed-hosts.js'
 export { koaMiddleware, type KoaContext, type KoaOptions } from './mounts/koa.js'
-export { type ManagedFleet, type ManagementOptions, managementRoutes } from './api/management.js'
+export {
+  fleetRoutes,
+  type FleetRoutesOptions,
+  type ManagedFleet,
+  type ManagementOptions,
+  managementRoutes,
+} from './api/management.js'
 export type { NodeHandler } from './core/node.js'
 export { openApiDocument, type OpenApiDocument, type OpenApiOptions } from './openapi/document.js'
 export type { Compat, SessionIDs } from './openapi/operation-docs.js'
 export {
+  type Method,
   type Operation,
   type OperationName,
   type OperationRow,

@@ -45,7 +45,15 @@ import {
   type RouteGroup,
   type Routes,
 } from '../routes/routes.js'
-import { maxWaitMsOf } from './allocation.js'
+import {
+  type AllocatingFleet,
+  allocatingMembers,
+  allocationGroup,
+  allocationOptionTypes,
+  type AllocationRoutesOptions,
+  maxWaitMsOf,
+  routesOptions,
+} from './allocation.js'
 import { type Dialect, dialectOf } from './compat.js'
 import { eventStream, type EventStreamOptions } from './event-stream.js'
 import { listResponse, refOf, waiting } from './parameters.js'
@@ -106,6 +114,18 @@ export function managementRoutes(fleet: ManagedFleet, options: ManagementOptions
     prefix,
     ...description,
   })
+}
+
+export interface FleetRoutesOptions extends AllocationRoutesOptions, ManagementOptions {}
+
+/** The routes of `allocationRoutes` and `managementRoutes`, with a single OpenAPI document. */
+export function fleetRoutes(fleet: AllocatingFleet & ManagedFleet, options: FleetRoutesOptions = {}): Routes {
+  checkFleet('fleetRoutes', fleet, [...allocatingMembers, ...managedMembers])
+  checkOptions('fleetRoutes', options, { ...allocationOptionTypes, ...managementOptionTypes })
+  return createRoutes(
+    (closing) => [allocationGroup(fleet, options, closing), managementGroup(fleet, options, closing)],
+    routesOptions(fleet, options),
+  )
 }
 
 /** Those that it cannot do without. */
