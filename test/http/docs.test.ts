@@ -5,7 +5,9 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { allocationStatuses, managementStatuses } from '../../src/http/core/responses.js'
 import {
   defaultServeLimits,
+  fleetRoutes,
   managementRoutes,
+  observationRoutes,
   type OpenApiDocument,
   operations,
   serve,
@@ -104,6 +106,18 @@ describe('docs/reference/http-api.md', () => {
     expect(new Set([...methods.keys()].map(shape))).toEqual(
       new Set([...Object.keys(paths), '/openapi.json'].map(shape)),
     )
+  })
+
+  it('misses no operation of the table: each has a handler', async () => {
+    const metrics = { contentType: 'text/plain', text: () => Promise.resolve('') }
+    const documents = [fleetRoutes(fleet), observationRoutes(fleet, { metrics })].map(async (routes) => {
+      const response = await routes.fetch(new Request('http://a/openapi.json'))
+      const { paths } = (await response.json()) as OpenApiDocument
+      const described = Object.values(paths).flatMap((item) => Object.values(item))
+      return described.map((one) => String(Object(one).operationId)).filter((name) => name !== 'undefined')
+    })
+    const served = (await Promise.all(documents)).flat()
+    expect(new Set(served)).toEqual(new Set([...Object.keys(operations), 'checkHealth', 'checkReadiness']))
   })
 
   it('lists every limit with its default', () => {
