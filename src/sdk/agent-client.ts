@@ -73,7 +73,11 @@ export class AgentClient {
     agent = this.#connections,
   ): Promise<string> {
     const call: Exchange = {
-      ...{ method, url: new URL(path, this.#origin), body: JSON.stringify(body), agent, patience },
+      method,
+      url: new URL(path, this.#origin),
+      body: JSON.stringify(body),
+      agent,
+      patience,
       timeoutMs: this.#timeoutMs + (patience?.waitMs ?? 0),
     }
     for (let attempt = 1; attempt <= attempts && !this.#closed; attempt++) {

@@ -165,7 +165,10 @@ export async function serve(options: ServeOptions): Promise<Served> {
     const healthUrl = options.health && (await open('health', healthOnly(options), options.health.port))
     let closed: Promise<unknown> | undefined
     return {
-      ...{ allocationUrl, managementUrl, healthUrl, forwardingUrl },
+      allocationUrl,
+      managementUrl,
+      healthUrl,
+      forwardingUrl,
       agentAddress: fleet.agentAddress,
       async handOver() {
         for (const listener of listeners) listener.leave()

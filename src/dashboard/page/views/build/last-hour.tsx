@@ -10,11 +10,15 @@ import { Ago, Section } from '../../parts/parts.js'
 const states = [
   { name: 'active', state: 'Active', colour: '--active', pick: ({ servers }: ActivityMinute) => servers.active },
   {
-    ...{ name: 'standing by', state: 'StandingBy', colour: '--standing-by' },
+    name: 'standing by',
+    state: 'StandingBy',
+    colour: '--standing-by',
     pick: ({ servers }: ActivityMinute) => servers.standingBy,
   },
   {
-    ...{ name: 'initializing', state: 'Initializing', colour: '--initializing' },
+    name: 'initializing',
+    state: 'Initializing',
+    colour: '--initializing',
     pick: ({ servers }: ActivityMinute) => servers.initializing,
   },
   { name: 'pending', state: 'Pending', colour: '--pending', pick: ({ servers }: ActivityMinute) => servers.pending },
