@@ -158,7 +158,7 @@ export function hasEnded({ ends }: ServerEntry, session: Session): boolean {
 
 /** True if a session that the record does not have yet is to be written to it. */
 export function isBeingAllocated({ places }: ServerEntry): boolean {
-  return places.length > 0 && places.some(({ state }) => state !== 'held')
+  return places.some(({ state }) => state !== 'held')
 }
 
 /** The place that a session with this key has taken on the server. */
