@@ -163,7 +163,7 @@ export class ServerWriter {
   /** The record with what is to be written, and which places' sessions it contains. The server does not take the others. */
   #composed(entry: ServerEntry): Composed {
     const { ends, places, record } = entry
-    let written = withoutEnded(record, ends, this.#clock.now())
+    let written = ends ? withoutEnded(record, ends, this.#clock.now()) : record
     if (places.length === 0) return { written, carried: places, unfit: places }
     const carried: Place[] = []
     const unfit: Place[] = []

@@ -14,7 +14,7 @@ import { clearSession, newBuild, newServer, noPlaces } from './create-entries.js
 import type { Bucket, BuildEntry, Place, ServerEntry } from './entries.js'
 import { MachineLoads } from './machine-loads.js'
 import { NamedBuilds } from './named-builds.js'
-import { expectedOn, heldFor, PlayerIndex } from './player-index.js'
+import { PlayerIndex } from './player-index.js'
 import { SessionIndex } from './session-index.js'
 import { SlotIndex } from './slot-index.js'
 import { bucketOf, isDraining, isEmpty, isReady, placeOf, serversOf } from './queries.js'
@@ -284,8 +284,7 @@ export class Inventory {
     if (before.data !== record.data || before.node !== record.node) entry.build.groups?.place(entry)
     if (before.node !== record.node) this.#machineLoads?.update(entry)
     if (before.sessions !== record.sessions) {
-      this.players.changed(entry, heldFor(before.sessions[0]), heldFor(record.sessions[0]))
-      this.players.changed(entry, expectedOn(before), expectedOn(record))
+      this.players.sessionsChanged(entry, before, record)
     }
     entry.build.rooms?.place(entry)
     this.#listener.changed(entry, before, from)

@@ -18,7 +18,7 @@ export class PlayerIndex {
     return [...(this.#servers.get(player)?.keys() ?? [])]
   }
 
-  /** Call when the connected players of a server have changed, or those for whom it holds seats. */
+  /** Call when the connected players of a server have changed. */
   changed(entry: ServerEntry, before: readonly string[], after: readonly string[]): void {
     if (!this.#indexed.has(entry)) return
     let same = 0
@@ -26,6 +26,13 @@ export class PlayerIndex {
     while (same < before.length && before[same] === after[same]) same++
     for (let i = same; i < before.length; i++) this.#remove(entry, before[i] ?? '')
     for (let i = same; i < after.length; i++) this.#add(entry, after[i] ?? '')
+  }
+
+  /** Call when the sessions of a server's record have changed. */
+  sessionsChanged(entry: ServerEntry, before: Server, after: Server): void {
+    if (!this.#indexed.has(entry)) return
+    this.changed(entry, heldFor(before.sessions[0]), heldFor(after.sessions[0]))
+    this.changed(entry, expectedOn(before), expectedOn(after))
   }
 
   remove(entry: ServerEntry): void {
@@ -65,13 +72,13 @@ function playersOf({ players, record }: ServerEntry): readonly string[] {
 }
 
 /** The initial players of all sessions of a server. */
-export function expectedOn(server: Server): readonly string[] {
+function expectedOn(server: Server): readonly string[] {
   if (server.sessions.length <= 1) return server.sessions[0]?.initialPlayers ?? nobody
   return server.sessions.flatMap(({ initialPlayers }) => initialPlayers)
 }
 
 /** Those for whom seats of a session are held. */
-export function heldFor(session: Session | undefined): readonly string[] {
+function heldFor(session: Session | undefined): readonly string[] {
   return session?.holds?.map(({ player }) => player) ?? nobody
 }
 

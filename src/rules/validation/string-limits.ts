@@ -14,8 +14,6 @@ const forbidden = {
 
 /** A space at either end counts as invisible. */
 const invisible = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]|(?! )\p{Zs}|^ | $/u
-/** ASCII that is visible, with a character other than `.`: spares most texts the search for invisible ones. */
-const plainlyVisible = /^[!-~]*[!-\-/-~][!-~]*$/
 
 export function hasLimits({ controls, maxBytes }: StringSchema): boolean {
   return controls !== undefined || maxBytes !== undefined
@@ -24,12 +22,23 @@ export function hasLimits({ controls, maxBytes }: StringSchema): boolean {
 /** Returns the problem of a string that is too large or contains a control character that it must not contain. */
 export function checkLimits({ controls, maxBytes = Infinity }: Limits, text: string): Problem | undefined {
   if (!fitsBytes(text, maxBytes)) return tooManyBytes(maxBytes, utf8Bytes(text))
-  if (controls === 'visible') return plainlyVisible.test(text) ? undefined : checkVisible(text)
+  if (controls === 'visible') return isPlainlyVisible(text) ? undefined : checkVisible(text)
   // `test` takes a fraction of the time of `search`.
   if (controls === undefined || !forbidden[controls].test(text)) return undefined
   const at = text.search(forbidden[controls])
   const allowed = controls === 'none' ? '' : ' except tabs and line breaks'
   return problem(`must have no control characters${allowed}, but has ${characterAt(text, at)}`)
+}
+
+/** ASCII that is visible, with a character other than `.`: spares most texts the search for invisible ones. A pattern takes twice the time. */
+function isPlainlyVisible(text: string): boolean {
+  let hasOthers = false
+  for (let i = 0; i < text.length; i++) {
+    const code = text.charCodeAt(i)
+    if (code < 0x21 || code > 0x7e) return false
+    if (code !== 0x2e) hasOthers = true
+  }
+  return hasOthers
 }
 
 function checkVisible(text: string): Problem | undefined {
