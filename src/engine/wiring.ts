@@ -86,7 +86,11 @@ export function wireEngine(engineDeps: EngineDependencies, state: EngineState) {
   const inventory = new Inventory({
     ready: (entry) => drainer.awaits(entry) || waitQueue.serve(entry),
     hasRoom: (entry) => waitQueue.serveRoom(entry),
-    released: (entry) => drainer.released(entry),
+    released(entry) {
+      drainer.released(entry)
+      // While it was being allocated, its other changes waited for that write.
+      ctx.requeue(entry)
+    },
     changed: (entry, before, from) => changes.serverChanged(entry, before, from),
   })
   const ctx = engineContext(engineDeps, state, inventory, (build) => {

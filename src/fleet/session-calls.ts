@@ -80,7 +80,7 @@ export function sessionCalls(deps: SessionCallsDependencies): Sessions {
       const now = clock.now()
       const [best, other] = playing
         .flatMap((entry) => sessionsWith(player, entry).map((session) => ({ entry, session })))
-        .map((place) => ({ ...place, closeness: closeness(place, player, now) }))
+        .map((playing) => ({ ...playing, closeness: closeness(playing, player, now) }))
         // Stable: of games that merely claim the player, the first to do so stays first.
         .toSorted((a, b) => b.closeness - a.closeness || (a.closeness === claimed ? 0 : started(b) - started(a)))
       if (!best) throw new FleetError('not-found', `no session has the player ${shown(player)}`)
@@ -184,7 +184,7 @@ function sessionsWith(player: string, entry: ServerEntry): readonly Session[] {
   return sessions.length > 1 ? sessions.filter(({ initialPlayers }) => initialPlayers.includes(player)) : sessions
 }
 
-interface Place {
+interface Playing {
   readonly entry: ServerEntry
   readonly session: Session
 }
@@ -196,13 +196,13 @@ const claimed = 2
  * How sure it is that the player is in this session: 3 if connected, and the request for the session named the player; 2 if only the game
  * says that the player is connected; 1 with a seat held, 0 if only expected.
  */
-function closeness({ entry, session }: Place, player: string, now: number): number {
+function closeness({ entry, session }: Playing, player: string, now: number): number {
   const { players, record } = entry
   if (players.includes(player)) return session.initialPlayers.includes(player) ? claimed + 1 : claimed
   return hasSeat(player, players, record.sessions[0]?.holds, now) ? 1 : 0
 }
 
-function started({ session }: Place): number {
+function started({ session }: Playing): number {
   return session.startedAt
 }
 

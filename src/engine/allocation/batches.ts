@@ -122,11 +122,11 @@ export class Batches {
       const message = `session ${sessionID} of server ${record?.name} is being ended; retry when it is over`
       throw new FleetError('none-standing-by', message)
     }
-    if (record?.sessions.length && record.state === 'Terminating') {
+    if (session && record.state === 'Terminating') {
       const message = `session ${sessionID} has server ${record.name}, which is ending; retry when it is gone`
       throw new FleetError('none-standing-by', message)
     }
-    return record !== undefined && record.sessions.length > 0
+    return session !== undefined
   }
 
   #buildsOf({ buildID, select }: AllocationRequest): readonly BuildEntry[] {

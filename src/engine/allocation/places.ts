@@ -3,6 +3,7 @@
  * together with all others that have taken a place there since the last write.
  */
 import type { ServerSelector } from '../../rules/model/allocation.js'
+import { sessionsPerServer } from '../../rules/lifecycle/sessions.js'
 import type { ServerData } from '../../rules/model/server-data.js'
 import { isAllocatable, pickServer } from '../../rules/planning/allocation.js'
 import { fits, type Selection } from '../../rules/planning/selection.js'
@@ -121,9 +122,11 @@ export function fullestRunning(
   return best?.entry
 }
 
-/** True if a session that has a place on the server may begin. */
-function takes({ isLeaving, record }: ServerEntry): boolean {
-  return record.state === 'Active' ? record.sessions.length > 0 && !isLeaving : isAllocatable(record)
+/** True if another session may begin on the server. Since a place on it was taken, its build may have got another spec. */
+function takes({ build, isLeaving, places, record }: ServerEntry): boolean {
+  const taken = record.sessions.length + places.filter(({ state }) => state !== 'held').length
+  if (isLeaving || taken >= sessionsPerServer(build.record.spec)) return false
+  return record.state === 'Active' ? record.sessions.length > 0 : isAllocatable(record)
 }
 
 function isBetter(a: Fullest, b: Fullest): boolean {

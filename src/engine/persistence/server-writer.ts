@@ -130,20 +130,20 @@ export class ServerWriter {
     for (let attempt = 1; ; attempt++) {
       const { ends, record: base } = entry
       const { carried, unfit, written } = this.#composed(entry)
-      if (unfit.length > 0 && written === entry.stored) {
-        if (unknown) throw unknown
+      // Nothing can take effect for those that no write has contained.
+      for (const place of unfit) if (place.state === 'reserved') this.#inventory.release(place)
+      const left = unfit.filter(({ state }) => state === 'writing')
+      if (unfit.length > 0 && written === entry.stored && !ends) {
+        if (left.length === 0) return
         // Otherwise a write has to ensure that the lost one, which contained them, can no longer take effect.
-        if (unfit.every(({ state }) => state === 'reserved')) {
-          for (const place of unfit) this.#inventory.release(place)
-          return
-        }
+        if (unknown) throw unknown
       }
       for (const place of carried) place.state = 'writing'
       try {
         entry.revision =
           entry.revision === undefined ? await servers.create(written) : await servers.update(written, entry.revision)
         this.#accept(entry, base, written, carried, ends)
-        for (const place of unfit) if (entry.places.includes(place)) this.#inventory.release(place)
+        for (const place of left) this.#inventory.release(place)
         return
       } catch (error) {
         if (FleetError.is(error, 'not-found')) throw this.#endLost(entry, recordDeleted, error)
@@ -215,6 +215,9 @@ export class ServerWriter {
       this.#accept(entry, base, current.record, carried, ends)
       return true
     }
+    // An earlier attempt has taken effect, before others joined it.
+    const landed = carried.filter((place) => isIn(current.record, place))
+    if (landed.length > 0) this.#accept(entry, undefined, current.record, landed)
     this.#yieldTo(entry, current)
     entry.stored = current.record
     return false
@@ -295,7 +298,8 @@ export class ServerWriter {
     const now = this.#clock.now()
     const until = isReservation ? entry.record.reservedUntil : unlapsed(record.reservedUntil, now)
     const isEnded = record.state === 'Terminating' && isIdle(entry.record)
-    const isSessionEnded = hasLaterEnd(record, entry.record)
+    // What this host is about to write may be there already.
+    const isSessionEnded = hasLaterEnd(record, withoutEnded(entry.record, entry.ends, now))
     const isLost = isEnded || isSessionEnded || this.#isAllocatedElsewhere(entry, record)
     // Before the record is replaced, because it says what this host has changed.
     const theirs = record.data && repairedData(record.data, entry.record.data)

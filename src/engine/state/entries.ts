@@ -65,12 +65,14 @@ export interface Place {
   readonly selection: Selection | undefined
   /**
    * `held`: an atomic batch keeps the place until each of its sessions has one. `reserved`: the next write of the server's record contains the
-   * session. `writing`: a write contains it; if none is in progress, the outcome of the last one is unknown, and the session stays here until the
-   * store has been read back. `durable`: the record has the session, and the place is not listed any more. `lost`: likewise, because the session
-   * needs another server.
+   * session. `writing`: a write contains it, or has contained it and may still take effect. `durable`: the record has the session, and the
+   * place is not listed any more. `lost`: not listed any more either, because the session needs another server.
    */
   state: 'held' | 'reserved' | 'writing' | 'durable' | 'lost'
-  /** Called when the session becomes durable after its caller was told that the outcome is unknown. */
+  /**
+   * Set once the caller was told that the outcome of its write is unknown: the session then stays here until the store has been read back.
+   * Called if it turns out to be durable.
+   */
   granted: (() => void) | undefined
 }
 

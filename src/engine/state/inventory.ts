@@ -208,9 +208,10 @@ export class Inventory {
     this.slotsChanged(place.entry)
   }
 
-  /** Gives up a place, whose session needs another server. */
+  /** Gives up a place, whose session needs another server. Does nothing if that has happened before. */
   release(place: Place): void {
     const { entry, key } = place
+    if (!entry.places.includes(place)) return
     this.#unlist(place, 'lost')
     if (!sessionByKey(entry.record, key) && !placeOf(entry, key)) this.#sessions.remove(key, entry)
     if (entry.places.length === 0) this.#listener.released(entry)
@@ -228,7 +229,8 @@ export class Inventory {
     const had = entry.record.sessions.length
     let granted = 0
     for (const place of entry.places) {
-      if (!sessionWithId(record, place.session.id)) continue
+      // One that is held is not indexed, and its batch does not expect it.
+      if (place.state === 'held' || !sessionWithId(record, place.session.id)) continue
       this.#unlist(place, 'durable')
       granted++
     }
@@ -268,7 +270,8 @@ export class Inventory {
   #unlist(place: Place, state: 'durable' | 'lost'): void {
     const { entry } = place
     place.state = state
-    entry.places = entry.places.length === 1 ? noPlaces : entry.places.filter((other) => other !== place)
+    const left = entry.places.filter((other) => other !== place)
+    entry.places = left.length > 0 ? left : noPlaces
   }
 
   #indexSlots(build: BuildEntry): void {

@@ -183,7 +183,7 @@ export function isInStore(entry: ServerEntry): boolean {
 
 /** True if the outcome of an allocation is unknown. */
 export function isUncertain(entry: ServerEntry): boolean {
-  return entry.saving === undefined && entry.places.some(({ state }) => state === 'writing')
+  return entry.places.some(({ granted, state }) => granted !== undefined && state === 'writing')
 }
 
 /** A crash counts from the moment it is noticed: while its count is being written, it starts no further server. */

@@ -17,7 +17,7 @@ interface Group {
   readonly byFree: Map<number, Set<ServerEntry>>
 }
 
-interface Place {
+interface Position {
   readonly group: Group
   readonly data: ServerData | undefined
   readonly free: number
@@ -25,7 +25,7 @@ interface Place {
 
 export class RoomIndex {
   readonly #groups = new Map<string, Group>()
-  readonly #places = new Map<ServerEntry, Place>()
+  readonly #positions = new Map<ServerEntry, Position>()
 
   constructor({ buckets }: Pick<BuildEntry, 'buckets'>) {
     for (const entry of buckets.active) this.place(entry)
@@ -34,7 +34,7 @@ export class RoomIndex {
   /** Call when the record or the players of a server have changed, or whether it is heard. */
   place(entry: ServerEntry): void {
     const { data } = entry.record
-    const before = this.#places.get(entry)
+    const before = this.#positions.get(entry)
     const free = freeIn(entry)
     if (before?.free === free && before.data === data) return
     if (before) this.remove(entry)
@@ -44,14 +44,14 @@ export class RoomIndex {
     this.#groups.set(key, group)
     const sessions = group.byFree.get(free) ?? new Set<ServerEntry>()
     group.byFree.set(free, sessions.add(entry))
-    this.#places.set(entry, { group, data, free })
+    this.#positions.set(entry, { group, data, free })
   }
 
   remove(entry: ServerEntry): void {
-    const place = this.#places.get(entry)
+    const place = this.#positions.get(entry)
     if (!place) return
     const { group, free } = place
-    this.#places.delete(entry)
+    this.#positions.delete(entry)
     const sessions = group.byFree.get(free)
     if (sessions?.delete(entry) && sessions.size === 0) group.byFree.delete(free)
     if (group.byFree.size === 0) this.#groups.delete(group.key)

@@ -16,7 +16,7 @@ interface Group {
   readonly byRoom: Map<number, Set<ServerEntry>>
 }
 
-interface Place {
+interface Position {
   readonly group: Group
   readonly key: string
   readonly room: number
@@ -26,7 +26,7 @@ export class SlotIndex {
   /** How many sessions a server may have. */
   readonly #most: number
   readonly #groups = new Map<string, Group>()
-  readonly #places = new Map<ServerEntry, Place>()
+  readonly #positions = new Map<ServerEntry, Position>()
   #free = 0
   /** The room of servers that are not heard yet, for example after a restart of the host: nobody gets it, and no server is started for it. */
   readonly #awaiting = new Map<ServerEntry, number>()
@@ -52,7 +52,7 @@ export class SlotIndex {
 
   /** The servers with room. */
   get all(): readonly ServerEntry[] {
-    return [...this.#places.keys()]
+    return [...this.#positions.keys()]
   }
 
   /** Call with what a game says that has no session yet. Returns true if it is news. */
@@ -64,7 +64,7 @@ export class SlotIndex {
 
   /** How many further sessions the server takes. */
   roomOf(entry: ServerEntry): number {
-    return this.#places.get(entry)?.room ?? 0
+    return this.#positions.get(entry)?.room ?? 0
   }
 
   /** True if the server, on which an atomic batch holds places, has another one for that batch. */
@@ -75,7 +75,7 @@ export class SlotIndex {
   /** Call when a server has changed. Returns true if it takes more sessions than before. */
   place(entry: ServerEntry): boolean {
     this.#await(entry, this.#roomOnceHeard(entry))
-    const before = this.#places.get(entry)
+    const before = this.#positions.get(entry)
     const room = this.#roomOn(entry)
     const key = room > 0 ? `${isCurrent(entry)} ${dataKeyOf(entry.record.data)}` : ''
     if ((before?.room ?? 0) === room && (!before || before.key === key)) return false
@@ -85,7 +85,7 @@ export class SlotIndex {
     this.#groups.set(key, group)
     const servers = group.byRoom.get(room) ?? new Set<ServerEntry>()
     group.byRoom.set(room, servers.add(entry))
-    this.#places.set(entry, { group, key, room })
+    this.#positions.set(entry, { group, key, room })
     this.#free += room
     return room > (before?.room ?? 0)
   }
@@ -109,10 +109,10 @@ export class SlotIndex {
   }
 
   #unplace(entry: ServerEntry): void {
-    const place = this.#places.get(entry)
+    const place = this.#positions.get(entry)
     if (!place) return
     const { group, room } = place
-    this.#places.delete(entry)
+    this.#positions.delete(entry)
     this.#free -= room
     const servers = group.byRoom.get(room)
     if (servers?.delete(entry) && servers.size === 0) group.byRoom.delete(room)

@@ -271,11 +271,16 @@ describe('allocating a server', () => {
       on('update', { kind: 'delay-effect', ms: 500 }),
     ])
     const { buildID } = build.record.spec
-    take(inventory, entry, aSession(1), { selectors: [{ builds: [buildID] }], change: undefined, order: undefined })
+    const place = take(inventory, entry, aSession(1), {
+      selectors: [{ builds: [buildID] }],
+      change: undefined,
+      order: undefined,
+    })
     const saved = writer.save(entry)
     inventory.replaceBuild(build, { ...build.record, spec: { ...build.record.spec, buildID: 'other' } }, '2')
     await expect(saved).rejects.toMatchObject({ code: 'unavailable' })
     expect([entry.bucket, entry.places[0]?.session]).toEqual(['reserved', aSession(1)])
+    place.granted = () => {}
     await clock.advance(1_000)
     await writer.resolveUncertain(entry)
     const stored = await kept()
@@ -499,5 +504,103 @@ describe('an announcement of maintenance', () => {
     expect(entry.record).toMatchObject({ state: 'Active', sessions: [{ id: aSession(1).id }], maintenance })
     await writer.save(entry)
     expect(await kept()).toMatchObject({ state: 'Active', sessions: [{ id: aSession(1).id }], maintenance })
+  })
+})
+
+describe('several places on a server', () => {
+  const counters = { rooms: { count: 0, capacity: 10 } }
+  const data = { labels: {}, annotations: {}, counters, lists: {} }
+  const playing = { id: 'x', initialPlayers: [], number: 1, startedAt: 0 }
+  const active = { ...standsBy, state: 'Active', sessions: [playing], startedSessions: 1, data } as const
+  const wanted = (id: string) => ({ id, initialPlayers: [] })
+  const idsOf = (server: Server | undefined) => server?.sessions.map(({ id }) => id)
+
+  /** A server that has one of four sessions. */
+  async function shared(script: readonly PlannedFault[] = []) {
+    const all = await scene(script, active)
+    const { build, inventory, entry } = all
+    inventory.replaceBuild(build, { ...build.record, spec: { ...build.record.spec, sessionsPerServer: 4 } }, '2')
+    entry.isShared = true
+    const { buildID } = build.record.spec
+    const counted = {
+      selectors: [{ builds: [buildID], state: 'active' as const }],
+      change: { counters: { rooms: { increment: 1 } } },
+      order: undefined,
+    }
+    return { ...all, counted }
+  }
+
+  it('are written together', async () => {
+    const { entry, inventory, writer, kept, calls } = await shared()
+    const places = [take(inventory, entry, wanted('a')), take(inventory, entry, wanted('b'))]
+    await writer.save(entry)
+    expect([calls, idsOf(await kept()), places.map(({ state }) => state)]).toEqual([
+      ['update'],
+      ['x', 'a', 'b'],
+      ['durable', 'durable'],
+    ])
+    expect(entry.places).toEqual([])
+  })
+
+  it('apply their changes once, also if a write takes effect late and others have joined it', async () => {
+    const late = [on('update', { kind: 'delay-effect', ms: 500 }), on('get', refuse)]
+    const { clock, counted, entry, inventory, writer, kept } = await shared(late)
+    const a = take(inventory, entry, wanted('a'), counted)
+    await expect(writer.save(entry)).rejects.toMatchObject({ code: 'unavailable' })
+    a.granted = () => {}
+    const b = take(inventory, entry, wanted('b'), counted)
+    await clock.advance(1_000)
+    await writer.save(entry)
+    expect([a.state, b.state, idsOf(await kept())]).toEqual(['durable', 'durable', ['x', 'a', 'b']])
+    expect([(await kept())?.data, entry.record.data]).toMatchObject([
+      { counters: { rooms: { count: 2 } } },
+      { counters: { rooms: { count: 2 } } },
+    ])
+  })
+
+  it('do not lose a server that stood by to a late write of their own', async () => {
+    const late = [on('update', { kind: 'delay-effect', ms: 500 }), on('get', refuse)]
+    const { build, clock, entry, inventory, writer, kept } = await scene(late)
+    inventory.replaceBuild(build, { ...build.record, spec: { ...build.record.spec, sessionsPerServer: 4 } }, '2')
+    entry.isShared = true
+    const a = take(inventory, entry, wanted('a'))
+    await expect(writer.save(entry)).rejects.toMatchObject({ code: 'unavailable' })
+    const b = take(inventory, entry, wanted('b'))
+    await clock.advance(1_000)
+    await writer.save(entry)
+    expect([a.state, b.state, idsOf(await kept())]).toEqual(['durable', 'durable', ['a', 'b']])
+  })
+
+  it('of which the server takes one no longer give that up before the write, whatever becomes of the others', async () => {
+    const { entry, inventory, writer } = await shared([on('update', refuse), on('get', refuse)])
+    const misfit = { selectors: [{ builds: ['another'] }], change: undefined, order: undefined }
+    const b = take(inventory, entry, wanted('b'), misfit)
+    inventory.update(entry, becomes(entry, { health: 'Unhealthy' }))
+    await expect(writer.save(entry)).rejects.toMatchObject({ code: 'unavailable' })
+    expect([b.state, entry.places]).toEqual(['lost', []])
+  })
+
+  it('end one by one: a late write of an end is not one by another host', async () => {
+    const late = [on('update', { kind: 'delay-effect', ms: 500 }), on('get', refuse)]
+    const { clock, entry, inventory, writer, kept } = await shared(late)
+    const two = { ...playing, id: 'y', number: 2 }
+    inventory.update(entry, becomes(entry, { sessions: [playing, two], startedSessions: 2 }))
+    entry.ends = [{ sessionID: 'x', number: 1 }]
+    await expect(writer.save(entry)).rejects.toMatchObject({ code: 'unavailable' })
+    inventory.update(entry, becomes(entry, { sessions: [playing, { ...two, ending: true }] }))
+    await clock.advance(1_000)
+    await writer.save(entry)
+    expect((await kept())?.sessions).toMatchObject([{ id: 'y', ending: true }])
+  })
+
+  it('stay uncertain while the outcome is being determined', async () => {
+    const { entry, inventory, writer } = await shared([on('update', refuse), on('get', refuse)])
+    const a = take(inventory, entry, wanted('a'))
+    await expect(writer.save(entry)).rejects.toMatchObject({ code: 'unavailable' })
+    a.granted = () => {}
+    const resolved = writer.resolveUncertain(entry)
+    expect(isUncertain(entry)).toBe(true)
+    await resolved
+    expect([isUncertain(entry), a.state]).toEqual([false, 'lost'])
   })
 })

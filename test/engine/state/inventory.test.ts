@@ -1,7 +1,7 @@
 /** The inventory: every index stays consistent with the records. */
 import { fc, test } from '@fast-check/vitest'
 import { describe, expect, it } from 'vitest'
-import type { Bucket, ServerEntry } from '../../../src/engine/state/entries.js'
+import type { Bucket, Place, ServerEntry } from '../../../src/engine/state/entries.js'
 import { countsOf, serversOf } from '../../../src/engine/state/queries.js'
 import { isAllocatable } from '../../../src/rules/planning/allocation.js'
 import { keyOf } from '../../../src/rules/model/resources.js'
@@ -121,6 +121,35 @@ describe('the inventory', () => {
     inventory.releaseAll(server)
     expect(inventory.serverBySession(aSession(1).id)).toBeUndefined()
     expect(inventory.serverBySession(aSession(2).id)).toBe(server)
+  })
+
+  it('finds a server by a session that another host has given it while a batch held it for that session', () => {
+    const { inventory, add } = stock()
+    const server = add('arena-aaaaa', standsBy)
+    const session = aSession(1)
+    const held: Place = {
+      entry: server,
+      session,
+      key: session.id,
+      selection: undefined,
+      state: 'held',
+      granted: undefined,
+    }
+    inventory.take(held)
+    inventory.grant(server, { ...server.record, state: 'Active', sessions: [aSession(1)], startedSessions: 1 })
+    inventory.releaseAll(server)
+    expect([held.state, server.places]).toEqual(['lost', []])
+    expect(inventory.serverBySession(aSession(1).id)).toBe(server)
+  })
+
+  it('gives up a place once, and no other in its stead', () => {
+    const { inventory, add } = stock()
+    const server = add('arena-aaaaa', standsBy)
+    const first = take(inventory, server, aSession(1))
+    inventory.release(first)
+    const second = take(inventory, server, aSession(2))
+    inventory.release(first)
+    expect([second.state, server.places]).toEqual(['reserved', [second]])
   })
 
   it('treats different spellings of a session ID as equal', () => {
