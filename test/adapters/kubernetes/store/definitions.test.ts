@@ -220,17 +220,24 @@ describe('the custom resource definitions', () => {
     const open = { encrypt: (token: string) => token, decrypt: (token: string) => ({ token }) }
     const made = newServerObject(wholeServer, fleetResources(), open, undefined)
     const written = { spec: at(made, 'spec'), status: { ...serverStatus(wholeServer), writtenUpon: '7' } }
+    // A single session has fields of its own, several are in a list.
+    const [first] = wholeServer.sessions
+    if (!first) throw new Error('no session')
+    const startedAt = wholeServer.reachedActiveOn ?? 0
+    const only = { ...first, number: 4, startedAt, ending: undefined }
+    const simple: Server = { ...wholeServer, sessions: [only] }
     const spec = detailSpec(wholeDetail, '7')
     const appliedMetadata = { labels: { [anyKey]: 'dust' }, annotations: { [anyKey]: 'a note' } }
     for (const [schema, value] of [
       [at(build, 'status'), buildStatus(completeBuild(ref), wholeFigures, { basedOn: '7', home: 'games', ready })],
       [at(server, 'spec'), written.spec],
-      [at(server, 'status'), { ...written.status, appliedMetadata }],
+      [at(server, 'status'), { ...serverStatus(simple), ...written.status, appliedMetadata }],
       [at(detail, 'spec'), spec],
     ] as const) {
       expect(pathsOf(plain(value))).toEqual(placesOf(schema))
     }
     expect(readServer(object(written), open)).toEqual(wholeServer)
+    expect(readServer(object({ ...written, status: serverStatus(simple) }), open)).toEqual(simple)
     expect(readDetail(object({ spec }))).toEqual(wholeDetail)
   })
 
