@@ -17,7 +17,7 @@ import { callSafely, type DeferredListeners } from './deferred-listeners.js'
 import type { ResolvedMemoryOptions, ResolvedServerScript } from './options.js'
 
 /** The server on which the game runs. */
-export interface GameHost {
+interface GameHost {
   readonly spec: InstanceSpec
   readonly phase: 'pending' | 'running' | 'exited' | 'gone'
   exit(code: number): void

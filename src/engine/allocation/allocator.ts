@@ -24,7 +24,7 @@ import {
 } from './allocation-errors.js'
 import { type AllocateOptions, type CallInProgress, mayTakeUnheard, newCall, resultWithin } from './call-in-progress.js'
 import type { Confirmations } from './confirmations.js'
-import { Places } from './places.js'
+import { type PickOptions, Places } from './places.js'
 import type { RetryGrace } from './retry-grace.js'
 import { Selector } from './selector.js'
 import type { Home, WaitQueue } from './wait-queue.js'
@@ -240,9 +240,9 @@ export class Allocator {
   #pick(
     build: BuildEntry | undefined,
     selection: Selection | undefined,
-    how: Parameters<Places['pick']>[1],
+    options: PickOptions,
   ): ServerEntry | undefined {
-    return build ? this.#places.pick(build, how) : selection && this.#selector.pick(selection, how.canWait)
+    return build ? this.#places.pick(build, options) : selection && this.#selector.pick(selection, options.canWait)
   }
 
   #noServerError(home: Home, selection: Selection | undefined, waitedMs: number): FleetError {

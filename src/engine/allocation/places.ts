@@ -23,6 +23,14 @@ export interface PlacesDependencies {
   readonly waitQueue: Pick<WaitQueue, 'serveMate'>
 }
 
+export interface PickOptions {
+  /** Whether the caller can wait instead of getting a server that this host has not heard. */
+  readonly canWait: boolean
+  readonly gate?: BatchGate | undefined
+  /** Of the servers that are standing by, takes the one whose game receives its session first. */
+  readonly soonest: boolean
+}
+
 /** What takes a place: a session, and what its request demands of the server. */
 export type Wanted = Pick<Place, 'key' | 'selection' | 'session'>
 
@@ -39,16 +47,8 @@ export class Places {
 
   /**
    * A server of the build with a free place: one on which the same batch holds one, else one that has sessions, else one that is standing by.
-   * With `soonest`, of these the one whose game receives its session first.
    */
-  pick(
-    build: BuildEntry,
-    {
-      canWait,
-      gate,
-      soonest,
-    }: { readonly canWait: boolean; readonly gate?: BatchGate | undefined; readonly soonest: boolean },
-  ): ServerEntry | undefined {
+  pick(build: BuildEntry, { canWait, gate, soonest }: PickOptions): ServerEntry | undefined {
     const shared = build.slots && (this.#heldWithRoom(gate, build) ?? fullestRunning([build]))
     return shared ?? (soonest ? soonestIn(this.#ctx, build, canWait) : pickServer(build.buckets, canWait))
   }

@@ -39,7 +39,7 @@ export class ReportedSessions {
     for (const session of record.sessions) {
       if (several.running.some((one) => endsOne(session, one))) this.confirm(entry, session)
     }
-    // A game with sessions that the record does not know goes on with those that run.
+    // If the record has lost the game's sessions, its server stays Active until the last of them has ended.
     if (record.sessions.length > 0 || several.running.length === 0) this.ended(entry, several.ended)
   }
 
@@ -54,8 +54,8 @@ export class ReportedSessions {
   }
 
   /**
-   * The game says that it has ended these sessions, as it does again and again. That counts once it is durable: until then, no other session gets
-   * their places, nor do they get another server.
+   * The game says that it has ended these sessions, and repeats it in every heartbeat. That counts once it is durable: until then, no other session
+   * gets their places, nor do they get another server.
    */
   ended(entry: ServerEntry, reports: readonly EndedSession[]): void {
     const fresh = reports.filter((report) => isNews(entry, report))

@@ -1,6 +1,6 @@
 /**
  * Recognizes built-ins of any realm. A test runner such as Jest runs code in a realm of its own, where the errors, promises and bytes that Node
- * creates are no instances of `Error`, `Promise` and `Uint8Array`. A test keeps `instanceof` with a built-in out of the sources.
+ * creates are not instances of `Error`, `Promise` and `Uint8Array`. A test keeps `instanceof` with a built-in out of the sources.
  */
 
 export function isError(value: unknown): value is Error {
