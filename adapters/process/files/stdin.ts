@@ -17,7 +17,11 @@ import type { GameUser } from '../isolation/users.js'
 /** Creates the pipe. The game may open it again, as /dev/stdin. Throws `invalid` without the program mkfifo. */
 export async function makeStdin(path: string, user: GameUser | undefined): Promise<void> {
   const mkfifo = helperProgram('mkfifo', 'stdin: true')
-  const child = spawn(...ownDescriptors(mkfifo, ['-m', '600', path]), { stdio: 'ignore' })
+  const child = spawn(...ownDescriptors(mkfifo, ['-m', '600', path]), {
+    // Out of reach of a terminal's Ctrl-C.
+    detached: true,
+    stdio: 'ignore',
+  })
   const [code] = await once(child, 'close')
   if (code !== 0) throw new FleetError('unavailable', `cannot create the named pipe ${path}`)
   if (user) await chown(path, user.uid, user.gid)

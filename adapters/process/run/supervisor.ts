@@ -154,6 +154,9 @@ export class Supervisor {
 /**
  * Resolves once the supervisor is running; with undefined if it has ended without starting the game. Rejects with the operating system's
  * error.
+ *
+ * A child is in the host's session until just before it becomes the shell, so a terminal's Ctrl-C at that moment ends it too. Nothing
+ * has run then, and it is started again.
  */
 export async function startSupervisor(input: StartInput): Promise<Supervisor | undefined> {
   const { endsWithHost, workingDir, log, runDirectory } = input
@@ -167,18 +170,24 @@ export async function startSupervisor(input: StartInput): Promise<Supervisor | u
     // A shell may warn of a locale that the machine does not have, before it runs the script.
     stdio: ['ignore', log, 'ignore', 'pipe', ...(endsWithHost ? (['pipe'] as const) : [])],
   })
+  const exit = once(child, 'exit')
   child.unref()
   const [, , , status, lifeline] = child.stdio
-  if (child.pid === undefined || !(status instanceof Socket)) {
-    const [error] = await once(child, 'error')
-    throw error
-  }
+  if (child.pid === undefined || !(status instanceof Socket)) return exit.then(() => undefined)
   // Nothing is written to it: the system closes it when this process ends.
   if (lifeline instanceof Socket) holdOpen(lifeline)
-  const pid = (await pidFrom(status)) ?? (cancelStart(runDirectory) ? undefined : readSupervisorPid(runDirectory))
+  let pid = await pidFrom(status)
+  if (pid === undefined) {
+    const [, signal] = await exit
+    if (terminalSignals.has(signal)) return startSupervisor(input)
+    if (!cancelStart(runDirectory)) pid = readSupervisorPid(runDirectory)
+  }
   holdOpen(status)
   return pid === undefined ? undefined : new Supervisor(pid, status)
 }
+
+/** Those that a terminal sends to all of its foreground processes. */
+const terminalSignals: ReadonlySet<unknown> = new Set(['SIGINT', 'SIGQUIT', 'SIGHUP'])
 
 async function pidFrom(status: Socket): Promise<number | undefined> {
   const written = once(status.setEncoding('latin1'), 'data').then(([text]) => Number(text))

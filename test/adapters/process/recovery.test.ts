@@ -2,6 +2,7 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { closeSync, existsSync, mkdirSync, openSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
 import { afterEach, expect, test, vi } from 'vitest'
 import { InstanceFiles } from '../../../adapters/process/files/instance-files.js'
@@ -189,6 +190,24 @@ test('Ctrl-C in the host’s terminal does not reach the games', async () => {
   await once(grouped, 'exit')
   expect(runs(pid)).toBe(true)
   expect(await onlyInstance(open(directory))).toMatchObject({ phase: 'running' })
+})
+
+test('Ctrl-C while the host starts games, at any moment of a start, fails none', async () => {
+  const directory = freshDirectory()
+  const host = fileURLToPath(new URL('host.ts', import.meta.url))
+  const names = Array.from({ length: 6 }, (_, i) => `arena-${i}`)
+  const specs = JSON.stringify(names.map((name) => specOf(['sleep', '600'], { name, ports: [] })))
+  const ignoring = 'data:text/javascript,process.on("SIGINT",()=>{})'
+  const args = ['--import', ignoring, '--import', 'tsx', host, directory, specs]
+  const grouped = spawn(process.execPath, args, { detached: true, stdio: ['ignore', 'pipe', 'inherit'] })
+  onCleanUp(() => void grouped.kill('SIGKILL'))
+  const created: string[] = []
+  createInterface(grouped.stdout).on('line', (name) => created.push(name))
+  await until('the first game has started', () => created.length > 0)
+  const interrupting = setInterval(() => process.kill(-(grouped.pid ?? 0), 'SIGINT'), 10)
+  onCleanUp(() => clearInterval(interrupting))
+  await until('all have started, or the host has ended', () => created.length === 6 || grouped.exitCode !== null)
+  expect(created).toEqual(names)
 })
 
 test('a host killed at any moment neither loses a game nor starts one twice', async () => {
