@@ -146,8 +146,8 @@ export interface FleetLimits {
   /** Maximum time between two listings of the backend's instances, and of the records in a shared store. Default: 60 s. */
   readonly resyncIntervalMs: number
   /**
-   * Timeout of a backend call; the grace period is added for calls that have one. After that the call counts as failed.
-   * Default: 120 s.
+   * Timeout of a call to the backend or the store, of which the latter may take up to half as long again; the grace period is added for
+   * calls that have one. After that the call counts as failed. Default: 120 s.
    */
   readonly callTimeoutMs: number
   /**

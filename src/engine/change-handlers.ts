@@ -1,6 +1,6 @@
 /**
- * Reacts to changes in the inventory: emits events, sets back-offs and queues reconciles. Synchronous, in the tick of the
- * change.
+ * Reacts to changes in the inventory: serves waiting callers, sets back-offs, queues reconciles and emits events. Synchronous, in the tick
+ * of the change, one change after the other. A reaction may change the inventory again: that change is handled after those before it.
  */
 import { FleetError } from '../contracts/errors.js'
 import { afterFailure, noBackoff } from '../rules/lifecycle/backoff.js'
@@ -23,14 +23,15 @@ import { type Conditions, hasCondition } from './reporting/conditions.js'
 import type { EventReporter } from './reporting/event-reporter.js'
 import type { StartFailures } from './reporting/start-failures.js'
 import type { Seats } from './seats/seats.js'
-import type { Bucket, BuildEntry, ServerEntry } from './state/entries.js'
+import type { BuildEntry, ServerEntry } from './state/entries.js'
+import type { BuildChange, Change, ServerChange } from './state/inventory.js'
 import { isBeingAllocated, isCurrent, isDraining, isReady, isSaved } from './state/queries.js'
 
 export interface ChangeHandlerDependencies {
   readonly builds: Pick<BuildOperations, 'buildIDChanged'>
   readonly conditions: Pick<Conditions, 'reportChanges'>
   readonly confirmations: Pick<Confirmations, 'serverEnded'>
-  readonly drainer: Pick<Drainer, 'checkProgress' | 'released'>
+  readonly drainer: Pick<Drainer, 'awaits' | 'checkProgress' | 'released'>
   readonly events: EventReporter
   readonly lateStarts: Pick<LateStarts, 'succeeded'>
   readonly heldHeartbeats: Pick<HeldHeartbeats, 'answerChanged'>
@@ -38,7 +39,10 @@ export interface ChangeHandlerDependencies {
   readonly reservations: Pick<Reservations, 'recordChanged'>
   readonly seats: Pick<Seats, 'recordChanged'>
   readonly startFailures: StartFailures
-  readonly waitQueue: Pick<WaitQueue, 'dataChanged' | 'reconsider' | 'roomFreed' | 'sessionAllocated' | 'total'>
+  readonly waitQueue: Pick<
+    WaitQueue,
+    'dataChanged' | 'reconsider' | 'roomFreed' | 'serve' | 'serveRoom' | 'sessionAllocated' | 'total'
+  >
 }
 
 export class ChangeHandlers {
@@ -50,36 +54,56 @@ export class ChangeHandlers {
     this.#deps = deps
   }
 
-  /** Called after a server's record has replaced `before`. `from` is the bucket that the server was in before. */
-  serverChanged(entry: ServerEntry, before: Server, from: Bucket): void {
+  handle(change: Change): void {
+    switch (change.type) {
+      case 'server':
+        return this.#serverChanged(change)
+      case 'build':
+        return this.#buildChanged(change)
+      case 'ready':
+        return this.#ready(change.entry)
+      case 'places':
+        return this.#deps.waitQueue.serveRoom(change.entry)
+      case 'released':
+        this.#deps.drainer.released(change.entry)
+        // While it was being allocated, its other changes waited for that write.
+        return this.#ctx.requeue(change.entry)
+    }
+  }
+
+  #ready(entry: ServerEntry): void {
+    // An earlier change may have given it to a caller.
+    if (isReady(entry.bucket) && !this.#deps.drainer.awaits(entry)) this.#deps.waitQueue.serve(entry)
+  }
+
+  #serverChanged({ entry, before, record, from, to }: ServerChange): void {
     const { clock } = this.#ctx
     const { events } = this.#deps
-    const { record, build, bucket } = entry
-    if (bucket === 'active' && from !== 'active') entry.activeSince = clock.elapsed()
+    const { build } = entry
+    if (to === 'active' && from !== 'active') entry.activeSince = clock.elapsed()
     // Another writer may have ended the server already.
     if (record.sessions !== before.sessions) this.#endWait(record)
     const isIdleAgain = record.state === 'StandingBy' && before.state === 'Active'
     if (record.state === 'StandingBy' && isIdle(before) && before.state !== 'StandingBy')
       this.#deps.lateStarts.succeeded(entry)
-    if (record.state === 'StandingBy' || bucket === 'active') entry.standingBySince ??= clock.elapsed()
+    if (record.state === 'StandingBy' || to === 'active') entry.standingBySince ??= clock.elapsed()
     const saved = isSaved(entry)
     const isProtectionWrong = needsProtectionChange(this.#ctx, entry)
     if (!saved || isProtectionWrong) build.needsAction.add(entry)
     // A reserved server already counts as Active, so an allocation costs one reconcile instead of two.
-    if (!(saved && from === 'reserved' && bucket === 'active') || isProtectionWrong) this.#ctx.enqueue(build)
-    events.serverState(entry, before)
+    if (!(saved && from === 'reserved' && to === 'active') || isProtectionWrong) this.#ctx.enqueue(build)
+    events.serverState(entry, before, record)
     if (record.state === 'Terminating' && before.state !== 'Terminating') {
-      this.#serverTerminating(entry)
+      this.#serverTerminating(entry, record)
       this.#deps.waitQueue.roomFreed(build)
     }
-    events.serverHealth(entry, before)
-    events.maintenance(entry, before)
+    events.serverHealth(entry, before, record)
+    events.maintenance(entry, before, record)
     if (record.reservedUntil !== before.reservedUntil) this.#deps.reservations.recordChanged(entry)
-    events.serverData(entry, before)
+    events.serverData(entry, before, record)
     if (record.node !== before.node) this.#deps.maintenance.placed(entry)
     if (record.sessions[0]?.holds || before.sessions[0]?.holds) this.#deps.seats.recordChanged(entry)
     this.#deps.heldHeartbeats.answerChanged(entry)
-    // A listener of the events above may have allocated it meanwhile.
     if (record.data !== before.data && (isReady(entry.bucket) || build.slots?.roomOf(entry)))
       this.#deps.waitQueue.dataChanged(entry)
     if (isIdleAgain && !isBeingAllocated(entry)) this.#deps.drainer.released(entry)
@@ -90,7 +114,7 @@ export class ChangeHandlers {
     this.#endWait(server)
   }
 
-  buildChanged(build: BuildEntry, before: Build): void {
+  #buildChanged({ build, before }: BuildChange): void {
     this.#ctx.enqueue(build)
     const { buildID } = before.spec
     if (buildID !== build.record.spec.buildID) this.#deps.builds.buildIDChanged(build, buildID)
@@ -111,31 +135,31 @@ export class ChangeHandlers {
     for (const { id } of server.sessions) waitQueue.sessionAllocated(sessionKey(id))
   }
 
-  #serverTerminating(entry: ServerEntry): void {
+  #serverTerminating(entry: ServerEntry, record: Server): void {
     const { clock } = this.#ctx
     const { build } = entry
-    const { ending } = entry.record
+    const { ending } = record
     // A back-off from an earlier failure must not delay the termination.
     entry.retry = noBackoff
     this.#deps.confirmations.serverEnded(entry)
     if (!ending) return
     const wasBackingOff = build.backoff.until > clock.elapsed()
-    if (needsBackoff(entry.record)) {
+    if (needsBackoff(record)) {
       build.backoff = afterFailure(build.backoff, clock.elapsed(), backoffLimits(this.#ctx))
       if (isCurrent(entry)) {
         build.crashedTemplate = build.templateHash
         build.freedPorts++
       }
     }
-    if (isLost(entry.record)) this.#serverLost(entry, ending)
+    if (isLost(record)) this.#serverLost(entry, ending)
     // A game may end itself after some time without a session, so the first one is no problem.
-    if (exitedUnused(entry.record) && build.backoff.failures > 1) {
+    if (exitedUnused(record) && build.backoff.failures > 1) {
       setDisappearing(entry, ending, 'servers keep ending while they are standing by')
     }
     if (!wasBackingOff && build.backoff.until > clock.elapsed()) {
       this.#deps.waitQueue.reconsider(build.record.spec)
     }
-    if (disappearedBeforeStandingBy(entry.record))
+    if (disappearedBeforeStandingBy(record))
       this.#deps.startFailures.startReport(entry, new FleetError('unavailable', ending.message))
     this.#deps.events.serverTerminating(entry, ending)
   }

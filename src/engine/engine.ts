@@ -20,7 +20,7 @@ import type { Seats } from './seats/seats.js'
 import { SelfAllocation } from './self-allocation.js'
 import type { BuildEntry, ServerEntry } from './state/entries.js'
 import type { Inventory } from './state/inventory.js'
-import { isBeingAllocated, isSaved, isUncertain, placeOf, serversOf } from './state/queries.js'
+import { isBeingAllocated, isSaved, isUncertain, placeOf, serverCount, serversOf } from './state/queries.js'
 import { type EngineDependencies, type EngineParts, type EngineState, wireEngine } from './wiring.js'
 
 /** Starts an engine and resolves when it is running. Rejects if the store or the backend cannot be read. */
@@ -191,23 +191,34 @@ export class Engine {
     this.#state.draining = true
     waitQueue.rejectAll(drainingError(undefined))
     this.#enqueueAll()
-    const entries = () => this.inventory.servers.values()
-    return drainer.drain({ what: 'the fleet', entries, isResumed: () => false }, options)
+    const { everyBuild, servers } = this.inventory
+    const entries = () => servers.values()
+    const count = () => {
+      let active = 0
+      for (const { buckets } of everyBuild) active += buckets.active.size
+      return { remaining: servers.size, active }
+    }
+    return drainer.drain({ what: 'the fleet', entries, count, isResumed: () => false }, options)
   }
 
   async drainBuild(build: BuildEntry, options: DrainOptions): Promise<DrainResult> {
     await this.builds.setDraining(build.record, true)
     const entries = () => serversOf(build)
+    const count = () => ({ remaining: serverCount(build), active: build.buckets.active.size })
     const isResumed = () => !build.draining
-    return this.#parts.drainer.drain({ what: `build ${build.record.name}`, entries, isResumed }, options)
+    return this.#parts.drainer.drain({ what: `build ${build.record.name}`, entries, count, isResumed }, options)
   }
 
   drainServer(entry: ServerEntry, options: DrainOptions): Promise<DrainResult> {
     const entries = () => (this.inventory.servers.get(keyOf(entry.record)) === entry ? [entry] : [])
+    const count = () => ({
+      remaining: entries().length,
+      active: entry.record.state === 'Active' ? entries().length : 0,
+    })
     const what = `server ${entry.record.name}`
     entry.isLeaving = true
     this.inventory.slotsChanged(entry)
-    return this.#parts.drainer.drain({ what, entries, isResumed: () => false }, options)
+    return this.#parts.drainer.drain({ what, entries, count, isResumed: () => false }, options)
   }
 
   /** Passes every event to the store, if the store displays events. */

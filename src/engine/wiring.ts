@@ -83,16 +83,7 @@ export function wireEngine(engineDeps: EngineDependencies, state: EngineState) {
   const { guard, options, observers } = engineDeps
   const { clock } = options
   const { store } = guard
-  const inventory = new Inventory({
-    ready: (entry) => drainer.awaits(entry) || waitQueue.serve(entry),
-    hasRoom: (entry) => waitQueue.serveRoom(entry),
-    released(entry) {
-      drainer.released(entry)
-      // While it was being allocated, its other changes waited for that write.
-      ctx.requeue(entry)
-    },
-    changed: (entry, before, from) => changes.serverChanged(entry, before, from),
-  })
+  const inventory = new Inventory((change) => changes.handle(change))
   const ctx = engineContext(engineDeps, state, inventory, (build) => {
     // Until the instances are known, a reconcile would take running servers for ended ones. The engine then queues every build.
     if (state.loaded) workQueue.add(build)
@@ -102,7 +93,6 @@ export function wireEngine(engineDeps: EngineDependencies, state: EngineState) {
   const { confirmations, retryGrace, waitQueue } = callerParts(ctx)
   const writer = new ServerWriter(store, inventory, clock)
   const builds = new BuildWriter(store, inventory, {
-    changed: (build, before) => changes.buildChanged(build, before),
     idle: ctx.enqueue,
     recordMissing: (build) => resync.recordMissing(build),
   })

@@ -1,4 +1,4 @@
-/** Limits how long a call may take, so that its caller can give up and retry. */
+/** Limits how long calls may take, so that their callers can give up and retry. */
 import type { Clock } from '../contracts/clock.js'
 import { FleetError } from '../contracts/errors.js'
 
@@ -22,4 +22,56 @@ export function withTimeout<T>(
     const run = async () => call(aborter.signal)
     run().then(resolve, reject).finally(cancel)
   })
+}
+
+type Rejects = Set<(error: FleetError) => void>
+
+/**
+ * Limits many calls at the cost of one timer, and without reading the clock: a call is rejected with `unavailable` after one to one and a
+ * half times `ms`. It is not aborted, and may still take effect.
+ */
+export class CallLimit {
+  readonly #clock: Clock
+  readonly #ms: number
+  readonly #what: string
+  /** The functions that reject the calls that began in the present half of the limit, in the one before it, and earlier. */
+  #rejects: [Rejects, Rejects, Rejects] = [new Set(), new Set(), new Set()]
+  #isTicking = false
+
+  /** `what` names such a call in the error message. */
+  constructor(clock: Clock, ms: number, what: string) {
+    this.#clock = clock
+    this.#ms = ms
+    this.#what = what
+  }
+
+  limit<T>(call: Promise<T>): Promise<T> {
+    return new Promise<T>((resolve, reject) => {
+      this.#rejects[0].add(reject)
+      if (!this.#isTicking) this.#tick()
+      const end = () => this.#rejects.some((rejects) => rejects.delete(reject))
+      call.then(
+        (result) => {
+          end()
+          resolve(result)
+        },
+        (error: unknown) => {
+          end()
+          reject(error)
+        },
+      )
+    })
+  }
+
+  #tick(): void {
+    this.#isTicking = true
+    this.#clock.after(this.#ms / 2, () => {
+      const [present, before, earlier] = this.#rejects
+      const message = `${this.#what} timed out after ${this.#ms / 1000} s`
+      for (const reject of earlier) reject(new FleetError('unavailable', message))
+      this.#rejects = [new Set(), present, before]
+      this.#isTicking = false
+      if (present.size + before.size > 0) this.#tick()
+    })
+  }
 }

@@ -64,14 +64,14 @@ export interface Stock {
 export function stock(whenReady: (entry: ServerEntry) => void = () => {}): Stock {
   const ready: string[] = []
   const changes: string[] = []
-  const inventory = new Inventory({
-    ready(entry) {
-      ready.push(entry.record.name)
-      whenReady(entry)
-    },
-    hasRoom: () => {},
-    released: () => {},
-    changed: (entry, before) => void changes.push(`${entry.record.name}: ${before.state} → ${entry.record.state}`),
+  const inventory = new Inventory((change) => {
+    if (change.type === 'ready') {
+      ready.push(change.entry.record.name)
+      whenReady(change.entry)
+    }
+    if (change.type !== 'server') return
+    const { before, record } = change
+    changes.push(`${record.name}: ${before.state} → ${record.state}`)
   })
   const build = inventory.addBuild(aBuildRecord(), '1')
   return {

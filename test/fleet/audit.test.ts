@@ -57,7 +57,7 @@ describe('a call that names its caller', () => {
   })
 
   it('is audited when it begins if it is a drain', async () => {
-    const { fleet, audited } = await ready()
+    const { scene, fleet, audited } = await ready()
     const [server] = await fleet.servers.list()
     const stop = new AbortController()
     const options = { caller, signal: stop.signal }
@@ -66,6 +66,7 @@ describe('a call that names its caller', () => {
       fleet.builds.drain('arena', options),
       fleet.drain(options),
     ]
+    await scene.clock.settle()
     expect(audited().map(({ action, outcome }) => [action, outcome])).toEqual([
       ['drainServer', 'begun'],
       ['drainBuild', 'begun'],

@@ -24,22 +24,22 @@ const nth = (items: readonly string[], n: number) => {
 /** A request for the n-th session. */
 const ask = <T extends object>(n: number, more: T) => ({ sessionID: session(n), ...more })
 
-it('gives a server to one session only, also if a listener allocates while the data change', async () => {
+it('gives a server whose data change to the caller that waits, before a listener of the change can take it', async () => {
   const s = stage()
   const fleet = await s.open()
   await withBuild(s, fleet, 'arena', 1)
   const [name = ''] = await names(fleet)
   const select = [{ builds: ['arena'], matchLabels: { map: 'dust' } }]
-  const waiting = failureOf(fleet.allocate(ask(1, { select }), { waitMs: 5_000 }))
+  const waiting = fleet.allocate(ask(1, { select }), { waitMs: 5_000 })
   await s.clock.settle()
   let taken: Promise<unknown> | undefined
   fleet.on('ServerDataChanged', () => {
-    taken ??= fleet.allocate(ask(2, { buildID: 'arena' }))
+    taken ??= failureOf(fleet.allocate(ask(2, { buildID: 'arena' })))
   })
   await fleet.servers.update({ name }, { labels: { map: 'dust' } })
   await s.clock.advance(10_000)
-  expect(await taken).toMatchObject({ SessionID: session(2), server: { name } })
-  expect(await waiting).toMatchObject({ code: 'max-reached' })
+  expect(await waiting).toMatchObject({ SessionID: session(1), server: { name } })
+  expect(await taken).toMatchObject({ code: 'max-reached' })
 })
 
 describe('a recipe', () => {

@@ -121,8 +121,10 @@ describe('a session to which no player comes', () => {
     await s.clock.advance(600_000)
     expect(endings(s)).toEqual([])
     game.heartbeat()
+    await s.clock.settle()
     expect(endings(s)).toEqual([])
     game.heartbeat()
+    await s.clock.settle()
     expect(endings(s)).toEqual(unclaimed)
   })
 

@@ -52,6 +52,16 @@ describe('calls for one session', () => {
     expect((await sessionsKept(scene)).length).toBe(1)
   })
 
+  it('get their server although the store never answers the write', async () => {
+    const { scene, fleet } = await standing(2)
+    nextCalls(scene, ['servers.update', { kind: 'hang' }])
+    const given = fleet.allocate(ask(1))
+    await scene.clock.advance(200_000)
+    const { server } = await given
+    expect(await fleet.allocate(ask(1))).toMatchObject({ server })
+    expect(await sessionsKept(scene)).toEqual([session(1)])
+  })
+
   it('get the same server when made one after another, regardless of buildID', async () => {
     const { scene, fleet } = await standing(2)
     const first = await fleet.allocate(ask(1))

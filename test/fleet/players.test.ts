@@ -85,6 +85,7 @@ describe('the players of a server', () => {
     server.players(['amie'])
     server.players(['amie'])
     server.players([])
+    await scene.clock.settle()
     expect(scene.eventsOf('PlayersChanged').map(({ players }) => players)).toEqual([['amie'], []])
     expect(scene.eventsOf('PlayersChanged').map(({ message }) => message)).toEqual([
       expect.stringMatching(/^1 player on /),

@@ -90,6 +90,7 @@ describe('preparation of a build', () => {
     await fleet.builds.create(build(2))
     await on.clock.advance(1)
     fetches[0]?.options.onProgress?.('pulling image arena:1: 40 %')
+    await on.clock.settle()
     expect(on.eventsOf('BuildPreparing').at(-1)).toMatchObject({
       status: 'working',
       message: 'build arena: pulling image arena:1: 40 %',

@@ -129,9 +129,9 @@ const allocation: readonly PlantedBug[] = [
   {
     name: 'a server that becomes ready is not given to a waiting caller',
     standsFor: 'callers have to poll for a free server',
-    file: 'src/engine/wiring.ts',
-    from: 'ready: (entry) => drainer.awaits(entry) || waitQueue.serve(entry),',
-    to: 'ready: () => {},',
+    file: 'src/engine/change-handlers.ts',
+    from: 'this.#deps.waitQueue.serve(entry)',
+    to: 'void entry',
   },
   {
     name: 'an unheard server is allocated before one that was heard',

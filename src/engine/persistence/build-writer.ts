@@ -12,8 +12,6 @@ import type { Inventory } from '../state/inventory.js'
 export type BuildChange = (build: Build) => Build
 
 export interface BuildWriterDependencies {
-  /** The record was replaced, because of a change made by this host or by another writer. */
-  readonly changed: (build: BuildEntry, before: Build) => void
   /** A write has succeeded, and no further write is in progress. */
   readonly idle: (build: BuildEntry) => void
   /** A write found no record of the build, and no further write is in progress. */
@@ -159,10 +157,8 @@ export class BuildWriter {
   }
 
   #replace(build: BuildEntry, record: Build, revision: string): void {
-    const before = build.record
     this.#uncertain.delete(build)
     this.#inventory.replaceBuild(build, record, revision)
-    this.#deps.changed(build, before)
   }
 }
 

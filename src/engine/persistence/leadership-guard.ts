@@ -1,6 +1,9 @@
 /**
  * Wraps the store and the backend for one leadership term. After `close` every call is rejected, so that a deposed host
  * cannot act. The next leader continues from what is in the store.
+ *
+ * A call to the store that has not returned after `limits.callTimeoutMs` is rejected. Calls to the backend get their limits where they are
+ * made, because some of them include a grace period.
  */
 import type { Backend } from '../../contracts/backend.js'
 import type { FleetError } from '../../contracts/errors.js'
@@ -10,18 +13,22 @@ import {
   type StoreCollection,
   type StoreOperation,
 } from '../../contracts/observer.js'
+import type { ResolvedOptions } from '../../contracts/options.js'
 import type { Collection, Store } from '../../contracts/store.js'
 import type { Ref } from '../../rules/model/resources.js'
 import type { Observers } from '../../util/observers.js'
+import { CallLimit } from '../../util/with-timeout.js'
 
 export class LeadershipGuard {
   readonly store: Store
   readonly backend: Backend
   readonly #observers: Observers
+  readonly #limit: CallLimit
   #closedWith: FleetError | undefined
 
-  constructor(store: Store, backend: Backend, observers: Observers) {
+  constructor(store: Store, backend: Backend, { clock, limits }: ResolvedOptions, observers: Observers) {
     this.#observers = observers
+    this.#limit = new CallLimit(clock, limits.callTimeoutMs, 'a call to the store')
     this.store = {
       shared: store.shared,
       ...this.#optionalStoreParts(store),
@@ -57,8 +64,9 @@ export class LeadershipGuard {
     const observers = this.#observers
     const call = <R>(operation: StoreOperation, run: () => Promise<R>): Promise<R> => {
       if (this.#closedWith) return Promise.reject(this.#closedWith)
-      if (observers.isEmpty) return run()
-      return observers.timedCall(run, (observer, outcome, ms) =>
+      const limited = () => this.#limit.limit(run())
+      if (observers.isEmpty) return limited()
+      return observers.timedCall(limited, (observer, outcome, ms) =>
         observer.storeCall?.(name, operation, callOutcome(outcome), ms),
       )
     }
@@ -69,7 +77,7 @@ export class LeadershipGuard {
       // This is on the hot path of allocations, so it creates no closure.
       update: (record, revision, options) =>
         this.#closedWith === undefined && observers.isEmpty
-          ? inner.update(record, revision, options)
+          ? this.#limit.limit(inner.update(record, revision, options))
           : call('update', () => inner.update(record, revision, options)),
       delete: (ref, revision, options) => call('delete', () => inner.delete(ref, revision, options)),
     }

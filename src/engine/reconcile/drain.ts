@@ -14,8 +14,15 @@ export interface DrainScope {
   readonly what: string
   /** The servers that remain. */
   entries(): Iterable<ServerEntry>
+  /** How many these are, and how many of them are Active. Called often, so it does not iterate over them. */
+  count(): DrainCount
   /** True once an operator has ended the drain with `resume`, so that the remaining servers are kept. */
   isResumed(): boolean
+}
+
+export interface DrainCount {
+  readonly remaining: number
+  readonly active: number
 }
 
 interface DrainWait {
@@ -36,7 +43,7 @@ export class Drainer {
   /** Resolves when no servers remain, at the deadline, when the scope is resumed, or when the engine stops. */
   async drain(scope: DrainScope, options: DrainOptions): Promise<DrainResult> {
     // The scope may have been resumed, or the engine stopped, while the Draining condition was being written.
-    if (this.#isOver(scope)) return { remaining: [...scope.entries()].length }
+    if (this.#isOver(scope)) return { remaining: scope.count().remaining }
     this.#terminateAll(scope, options.active ?? 'wait')
     const remaining = await this.#untilOver(scope, options)
     return { remaining }
@@ -115,17 +122,12 @@ export class Drainer {
     })
   }
 
-  /** Returns a function that counts the remaining servers, and emits an event if their number has changed. */
+  /** Returns a function that returns the number of remaining servers, and emits an event if it has changed. */
   #progressReporter(scope: DrainScope): () => number {
     const { clock, emitter } = this.#ctx
     let reported: number | undefined
     return () => {
-      let remaining = 0
-      let active = 0
-      for (const entry of scope.entries()) {
-        remaining++
-        if (entry.record.state === 'Active') active++
-      }
+      const { remaining, active } = scope.count()
       if (remaining === reported) return remaining
       reported = remaining
       const message = `draining ${scope.what}; servers left: ${remaining}, of them Active: ${active}`

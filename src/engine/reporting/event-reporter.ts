@@ -62,8 +62,7 @@ export class EventReporter {
     this.#ctx.emitter.emit({ type: 'MetadataKeysReserved', ...buildEvent(this.#ctx, build, message), keys })
   }
 
-  serverState(entry: ServerEntry, before: Server): void {
-    const { state } = entry.record
+  serverState(entry: ServerEntry, before: Server, { state }: Server): void {
     if (state === before.state) return
     const { clock, emitter } = this.#ctx
     // This is on the hot path of allocations, so it avoids object spread.
@@ -121,8 +120,7 @@ export class EventReporter {
     })
   }
 
-  serverHealth(entry: ServerEntry, before: Server): void {
-    const { name, health } = entry.record
+  serverHealth(entry: ServerEntry, before: Server, { name, health }: Server): void {
     if (health === before.health) return
     this.#ctx.emitter.emit({
       type: 'ServerHealthChanged',
@@ -131,8 +129,7 @@ export class EventReporter {
     })
   }
 
-  maintenance(entry: ServerEntry, before: Server): void {
-    const { maintenance, name, node } = entry.record
+  maintenance(entry: ServerEntry, before: Server, { maintenance, name, node }: Server): void {
     if (maintenance?.at === before.maintenance?.at) return
     if (!maintenance) {
       const message = `the announced maintenance of ${name} was withdrawn`
@@ -152,8 +149,7 @@ export class EventReporter {
     })
   }
 
-  serverData(entry: ServerEntry, before: Server): void {
-    const { data, name } = entry.record
+  serverData(entry: ServerEntry, before: Server, { data, name }: Server): void {
     if (data === before.data) return
     const changes = dataChanges(before.data, data)
     if (changes.length === 0) return

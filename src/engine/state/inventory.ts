@@ -5,7 +5,7 @@
 import { gamePortsOf } from '../../rules/game/game-ports.js'
 import { sessionByKey, sessionsPerServer, sessionWithId } from '../../rules/lifecycle/sessions.js'
 import { initialData } from '../../rules/lifecycle/server-data.js'
-import { type Build, draftOf, keyOf, type Ref, type Server } from '../../rules/model/resources.js'
+import { type Build, type BuildSpec, draftOf, keyOf, type Ref, type Server } from '../../rules/model/resources.js'
 import { sessionKey } from '../../rules/model/session-ids.js'
 import type { NameableBuild } from '../../rules/planning/selection.js'
 import { templateHash } from '../../rules/planning/template-hash.js'
@@ -17,22 +17,41 @@ import { NamedBuilds } from './named-builds.js'
 import { PlayerIndex } from './player-index.js'
 import { SessionIndex } from './session-index.js'
 import { SlotIndex } from './slot-index.js'
-import { bucketOf, isDraining, isEmpty, isReady, placeOf, serversOf } from './queries.js'
+import { bucketOf, isDraining, isReady, placeOf, serverCount, serversOf } from './queries.js'
 import { RemovedServers } from './removed-servers.js'
 
-export interface InventoryListener {
-  /** A server that has been heard has become ready to be allocated. Called in the same tick. */
-  ready(entry: ServerEntry): void
-  /** A server takes more sessions than before, beside those that it has. Called in the same tick. */
-  hasRoom(entry: ServerEntry): void
-  /** The last place on a server was given up. Called before another caller can take one. */
-  released(entry: ServerEntry): void
-  /** A server's record has changed. `from` is the bucket that the server was in before. */
-  changed(entry: ServerEntry, before: Server, from: Bucket): void
+/** What an inventory reports, in the order in which it happened. */
+export type Change = ServerChange | BuildChange | PlacesChange
+
+/** A server's record was replaced. */
+export interface ServerChange {
+  readonly type: 'server'
+  readonly entry: ServerEntry
+  readonly before: Server
+  readonly record: Server
+  /** The buckets that the server was in before, and came into. */
+  readonly from: Bucket
+  readonly to: Bucket
+}
+
+/** A build's record was replaced. */
+export interface BuildChange {
+  readonly type: 'build'
+  readonly build: BuildEntry
+  readonly before: Build
+}
+
+/**
+ * `ready`: a server that has been heard has become ready to be allocated. `places`: a server takes more sessions than before, beside those
+ * that it has. `released`: the last place on a server was given up.
+ */
+export interface PlacesChange {
+  readonly type: 'ready' | 'places' | 'released'
+  readonly entry: ServerEntry
 }
 
 export class Inventory {
-  readonly #listener: InventoryListener
+  readonly #handler: (change: Change) => void
   readonly #builds = new Map<string, BuildEntry>()
   readonly #everyBuild = new Set<BuildEntry>()
   readonly #named = new NamedBuilds()
@@ -42,6 +61,9 @@ export class Inventory {
   readonly #removed = new RemovedServers()
   readonly players = new PlayerIndex()
   #machineLoads: MachineLoads | undefined
+  /** Changes that are not handled yet. */
+  readonly #changes: Change[] = []
+  #isHandling = false
   /** Builds that have a record, by `namespace/name`. */
   readonly builds: ReadonlyMap<string, BuildEntry> = this.#builds
   /** All servers, by `namespace/name`. */
@@ -49,8 +71,12 @@ export class Inventory {
   /** Every build that has a record or servers, including deleted builds. */
   readonly everyBuild: ReadonlySet<BuildEntry> = this.#everyBuild
 
-  constructor(listener: InventoryListener) {
-    this.#listener = listener
+  /**
+   * `handler` is called for each change in the same tick, once the change is complete and those before it have been handled. Changes that a
+   * handler makes wait for their turn, so none is handled inside another.
+   */
+  constructor(handler: (change: Change) => void) {
+    this.#handler = handler
   }
 
   buildByID(buildID: string): BuildEntry | undefined {
@@ -100,6 +126,7 @@ export class Inventory {
     this.#builds.set(keyOf(record), build)
     this.#named.add(build)
     this.#indexSlots(build)
+    this.#handle()
     return build
   }
 
@@ -111,11 +138,17 @@ export class Inventory {
   }
 
   replaceBuild(build: BuildEntry, record: Build, revision: string): void {
-    const { spec: before } = build.record
+    const before = build.record
     build.record = record
     build.revision = revision
     build.draining = isDraining(record)
-    if (before === record.spec) return
+    if (before.spec !== record.spec) this.#specChanged(build, before.spec)
+    this.#changes.push({ type: 'build', build, before })
+    this.#handle()
+  }
+
+  #specChanged(build: BuildEntry, before: BuildSpec): void {
+    const { record } = build
     this.#named.changed(build, before)
     build.templateHash = templateHash(record.spec)
     build.formerData = build.initialData
@@ -132,7 +165,7 @@ export class Inventory {
     const key = keyOf(build.record)
     if (this.#builds.get(key) === build) this.#builds.delete(key)
     this.#named.delete(build)
-    if (isEmpty(build)) this.#everyBuild.delete(build)
+    if (serverCount(build) === 0) this.#everyBuild.delete(build)
   }
 
   /** Adds a server. `revision` is undefined if its record is not in the store yet. */
@@ -161,12 +194,14 @@ export class Inventory {
       clearSession(entry)
     }
     this.#setRecord(entry, record)
+    this.#handle()
   }
 
   /** Marks a Pending or Initializing server as late. */
   markLate(entry: ServerEntry): void {
     entry.late = true
     this.#place(entry)
+    this.#handle()
   }
 
   /** Call when it has changed whether the server is heard. */
@@ -178,7 +213,8 @@ export class Inventory {
 
   /** Call when it has changed how many sessions the server takes beside those in its record. */
   slotsChanged(entry: ServerEntry): void {
-    if (entry.build.slots?.place(entry)) this.#listener.hasRoom(entry)
+    this.#placesChanged(entry)
+    this.#handle()
   }
 
   /** Sets the list of connected players. */
@@ -214,7 +250,7 @@ export class Inventory {
     if (!entry.places.includes(place)) return
     this.#unlist(place, 'lost')
     if (!sessionByKey(entry.record, key) && !placeOf(entry, key)) this.#sessions.remove(key, entry)
-    if (entry.places.length === 0) this.#listener.released(entry)
+    if (entry.places.length === 0) this.#changes.push({ type: 'released', entry })
     this.#place(entry)
     this.slotsChanged(entry)
   }
@@ -235,8 +271,9 @@ export class Inventory {
       granted++
     }
     // `take` has already indexed these sessions.
-    if (had === 0 && granted === record.sessions.length) return this.#setRecord(entry, record)
-    this.update(entry, record)
+    if (had > 0 || granted < record.sessions.length) return this.update(entry, record)
+    this.#setRecord(entry, record)
+    this.#handle()
   }
 
   /** True if this host has removed the server, lately. */
@@ -264,7 +301,7 @@ export class Inventory {
     build.awaitingFirstHeartbeat.delete(entry)
     build.awaitingHeartbeat.delete(entry)
     entry.nextHeartbeatLink.set?.delete(entry)
-    if (build.deleted && isEmpty(build)) this.#everyBuild.delete(build)
+    if (build.deleted && serverCount(build) === 0) this.#everyBuild.delete(build)
   }
 
   #unlist(place: Place, state: 'durable' | 'lost'): void {
@@ -276,33 +313,62 @@ export class Inventory {
 
   #indexSlots(build: BuildEntry): void {
     build.slots = sessionsPerServer(build.record.spec) > 1 ? new SlotIndex(build) : undefined
-    for (const entry of build.slots?.all ?? []) this.#listener.hasRoom(entry)
+    for (const entry of build.slots?.all ?? []) this.#changes.push({ type: 'places', entry })
+  }
+
+  #placesChanged(entry: ServerEntry): void {
+    if (entry.build.slots?.place(entry)) this.#changes.push({ type: 'places', entry })
   }
 
   #setRecord(entry: ServerEntry, record: Server): void {
     const { record: before, bucket: from } = entry
     if (before === record) return
     entry.record = record
-    this.#place(entry)
+    const to = this.#move(entry)
+    this.#changes.push({ type: 'server', entry, before, record, from, to })
+    if (to !== from && isReady(to)) this.#changes.push({ type: 'ready', entry })
     if (before.data !== record.data || before.node !== record.node) entry.build.groups?.place(entry)
     if (before.node !== record.node) this.#machineLoads?.update(entry)
     if (before.sessions !== record.sessions) {
       this.players.sessionsChanged(entry, before, record)
     }
     entry.build.rooms?.place(entry)
-    this.#listener.changed(entry, before, from)
-    this.slotsChanged(entry)
+    this.#placesChanged(entry)
   }
 
   #place(entry: ServerEntry): void {
+    const from = entry.bucket
+    const to = this.#move(entry)
+    if (to !== from && isReady(to)) this.#changes.push({ type: 'ready', entry })
+  }
+
+  /** Moves a server into the bucket in which it belongs. */
+  #move(entry: ServerEntry): Bucket {
     const bucket = bucketOf(entry)
-    if (bucket === entry.bucket) return
+    if (bucket === entry.bucket) return bucket
     entry.build.buckets[bucket].add(entry)
     entry.bucket = bucket
     entry.build.groups?.place(entry)
     this.#machineLoads?.update(entry)
     if (bucket !== 'ready') entry.nextHeartbeatLink.set?.delete(entry)
-    if (isReady(bucket)) this.#listener.ready(entry)
+    return bucket
+  }
+
+  #handle(): void {
+    if (this.#isHandling || this.#changes.length === 0) return
+    this.#isHandling = true
+    let handled = 0
+    try {
+      for (const change of this.#changes) {
+        handled++
+        this.#handler(change)
+      }
+    } finally {
+      this.#changes.splice(0, handled)
+      this.#isHandling = false
+      // A handler has thrown: the others are not its victims.
+      this.#handle()
+    }
   }
 }
 

@@ -33,9 +33,10 @@ export function isHeard(entry: ServerEntry): boolean {
   return entry.build.heartbeating.has(entry)
 }
 
-/** True if the build has no servers. */
-export function isEmpty(build: BuildEntry): boolean {
-  return Object.values(build.buckets).every((bucket) => bucket.size === 0)
+export function serverCount({ buckets }: BuildEntry): number {
+  let count = 0
+  for (const bucket of Object.values(buckets)) count += bucket.size
+  return count
 }
 
 /** Returns the bucket that the entry belongs in. */

@@ -181,7 +181,7 @@ export class LeaderTerm {
     const { emitter, endedSessions, observers } = this
     const losses = this.#losses
     try {
-      const guard = new LeadershipGuard(store, backend, observers)
+      const guard = new LeadershipGuard(store, backend, resolved, observers)
       this.#guard = guard
       this.#engine = await startEngine({ guard, options: resolved, emitter, endedSessions, agentAddress, observers })
       for (const id of this.#earlyPlayers.take()) this.#engine.playersHaveCome(id)

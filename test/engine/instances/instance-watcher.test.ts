@@ -351,6 +351,7 @@ describe('an orphan', () => {
     const { tell, watch, clock, events, destroyed } = await scene()
     tell((to) => to.changed(orphan))
     tell((to) => to.changed(orphan))
+    await clock.settle()
     expect(events).toMatchObject([{ type: 'OrphanFound', instance: orphan.ref }])
     await clock.advance(9_999)
     watch.destroyOrphans()

@@ -26,13 +26,14 @@ async function scene(script: readonly PlannedFault[] = []) {
       return planned(call)
     },
   })
-  const inventory = new Inventory({ ready: () => {}, hasRoom: () => {}, released: () => {}, changed: () => {} })
+  const told: number[] = []
+  const inventory = new Inventory((change) => {
+    if (change.type === 'build') told.push(change.build.record.crashes)
+  })
   const record = aBuildRecord()
   const build = inventory.addBuild(record, await records.builds.create(record))
-  const told: number[] = []
   const missing: string[] = []
   const writer = new BuildWriter(store, inventory, {
-    changed: ({ record: { crashes } }) => void told.push(crashes),
     idle: () => {},
     recordMissing: (gone) => void missing.push(gone.record.name),
   })
@@ -67,7 +68,7 @@ describe('the build writer', () => {
 
   it('finds that a record was deleted while it is read, although a write has succeeded in the meantime', async () => {
     const records = memoryStore()
-    const inventory = new Inventory({ ready: () => {}, hasRoom: () => {}, released: () => {}, changed: () => {} })
+    const inventory = new Inventory(() => {})
     const record = aBuildRecord()
     const build = inventory.addBuild(record, await records.builds.create(record))
     let proceed = () => {}
@@ -77,7 +78,7 @@ describe('the build writer', () => {
       return records.builds.get(ref)
     }
     const store = { builds: { ...records.builds, get, update: records.builds.update.bind(records.builds) } }
-    const writer = new BuildWriter(store, inventory, { changed: () => {}, idle: () => {}, recordMissing: () => {} })
+    const writer = new BuildWriter(store, inventory, { idle: () => {}, recordMissing: () => {} })
     const exists = writer.refresh(build)
     await writer.change(build, crashed)
     await records.builds.delete(record, build.revision)

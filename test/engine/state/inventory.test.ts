@@ -207,7 +207,7 @@ describe('the inventory', () => {
     expect(inventory.serverByHostId('arena-aaaaa')).toBeUndefined()
   })
 
-  it('reports that a server is ready before reporting that it changed', () => {
+  it('reports that a server changed before reporting that it is ready', () => {
     const order: string[] = []
     const { inventory, build, changes, add } = stock((entry) => {
       order.push(`ready after ${changes.length} changes`)
@@ -215,9 +215,37 @@ describe('the inventory', () => {
     })
     const server = add('arena-aaaaa', { state: 'Initializing' })
     inventory.update(server, { ...server.record, ...standsBy })
-    expect(order).toEqual(['ready after 0 changes'])
+    expect(order).toEqual(['ready after 1 changes'])
     expect([build.buckets.ready.size, build.buckets.reserved.size]).toEqual([0, 1])
     expect(changes).toEqual(['arena-aaaaa: Initializing → StandingBy'])
+  })
+
+  it('handles a change made by a handler after that handler, and after the changes before it', () => {
+    const handled: string[] = []
+    const { inventory, add } = stock((entry) => {
+      handled.push(`${entry.record.name} begins`)
+      if (entry === first) inventory.update(second, { ...second.record, ...standsBy })
+      handled.push(`${entry.record.name} ends`)
+    })
+    const first = add('arena-aaaaa', { state: 'Initializing' })
+    const second = add('arena-bbbbb', { state: 'Initializing' })
+    inventory.update(first, { ...first.record, ...standsBy })
+    expect(handled).toEqual(['arena-aaaaa begins', 'arena-aaaaa ends', 'arena-bbbbb begins', 'arena-bbbbb ends'])
+  })
+
+  it('handles the changes that are left if a handler fails', () => {
+    const handled: string[] = []
+    const { inventory, add } = stock((entry) => {
+      if (entry === first) {
+        inventory.update(second, { ...second.record, ...standsBy })
+        throw new Error('a handler failed')
+      }
+      handled.push(entry.record.name)
+    })
+    const first = add('arena-aaaaa', { state: 'Initializing' })
+    const second = add('arena-bbbbb', { state: 'Initializing' })
+    expect(() => inventory.update(first, { ...first.record, ...standsBy })).toThrow('a handler failed')
+    expect(handled).toEqual(['arena-bbbbb'])
   })
 })
 
