@@ -18,14 +18,13 @@ import type { HeldHeartbeats } from './instances/held-heartbeats.js'
 import type { MaintenanceAnnouncements } from './instances/maintenance-announcements.js'
 import type { Reservations } from './instances/reservations.js'
 import type { Drainer } from './reconcile/drain.js'
-import { needsProtectionChange } from './reconcile/server-actions.js'
 import { type Conditions, hasCondition } from './reporting/conditions.js'
 import type { EventReporter } from './reporting/event-reporter.js'
 import type { StartFailures } from './reporting/start-failures.js'
 import type { Seats } from './seats/seats.js'
 import type { BuildEntry, ServerEntry } from './state/entries.js'
 import type { BuildChange, Change, ServerChange } from './state/inventory.js'
-import { isBeingAllocated, isCurrent, isDraining, isReady, isSaved } from './state/queries.js'
+import { isBeingAllocated, isCurrent, isDraining, isReady, isSaved, needsProtectionChange } from './state/queries.js'
 
 export interface ChangeHandlerDependencies {
   readonly builds: Pick<BuildOperations, 'buildIDChanged'>

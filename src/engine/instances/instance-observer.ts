@@ -4,7 +4,7 @@ import { transition } from '../../rules/lifecycle/lifecycle.js'
 import type { Ref } from '../../rules/model/resources.js'
 import { cutMessage } from '../../rules/model/sizes.js'
 import type { EngineContext } from '../context.js'
-import { setPendingReason } from '../reporting/pending-reason.js'
+import { setPendingReason } from '../reporting/start-failures.js'
 import type { ServerEntry } from '../state/entries.js'
 import { lookUp } from '../state/inventory.js'
 

@@ -3,18 +3,20 @@
  * when events may have been lost, and at every resync. Destroys orphans unless a match may be running on them.
  */
 import type { Instance, InstanceOrigin } from '../../contracts/backend.js'
+import { messageOf } from '../../contracts/errors.js'
 import type { Versioned } from '../../contracts/store.js'
 import type { GameState, Heartbeat, HeartbeatAnswer, HeartbeatHold } from '../../rules/game/heartbeat.js'
+import { afterFailure, noBackoff } from '../../rules/lifecycle/backoff.js'
 import { readSessionHostId } from '../../rules/model/names.js'
-import type { Server } from '../../rules/model/resources.js'
-import type { EngineContext } from '../context.js'
+import { keyOf, type Server } from '../../rules/model/resources.js'
+import { withTimeout } from '../../util/with-timeout.js'
+import { backoffLimits, type EngineContext } from '../context.js'
 import type { ServerEntry } from '../state/entries.js'
 import { InstanceObserver } from './instance-observer.js'
-import { InstanceResync } from './instance-resync.js'
 import type { MaintenanceAnnouncements } from './maintenance-announcements.js'
 import { Orphans } from './orphans.js'
 
-export interface InstanceWatcherDependencies {
+interface InstanceWatcherDependencies {
   /** Called when a server's instance exists and has not ended. */
   readonly starting: (entry: ServerEntry, phase: 'pending' | 'running') => void
   /** Called when a server's process is running, to start its heartbeat timeout. */
@@ -102,4 +104,147 @@ export class InstanceWatcher {
   restartTimers(): void {
     this.#orphans.restartTimers()
   }
+}
+
+interface InstanceResyncDependencies {
+  readonly observer: InstanceObserver
+  readonly orphans: Pick<Orphans, 'retain'>
+}
+
+/**
+ * Reads the backend's full list of instances: at start, on request, and at every resync interval. While the backend fails, retries with a
+ * back-off. Reports when the backend becomes unavailable and when it recovers.
+ */
+class InstanceResync {
+  readonly #ctx: EngineContext
+  readonly #observer: InstanceObserver
+  readonly #orphans: Pick<Orphans, 'retain'>
+  #listing: Promise<void> | undefined
+  #isRequestedAgain = false
+  /** Back-off after consecutive failures of the backend's `list`. */
+  #backoff = noBackoff
+  #cancelTimer = () => {}
+  #stopped = false
+
+  constructor(ctx: EngineContext, { observer, orphans }: InstanceResyncDependencies) {
+    this.#ctx = ctx
+    this.#observer = observer
+    this.#orphans = orphans
+  }
+
+  /** Reads the first list. Rejects if that fails. */
+  async start(): Promise<void> {
+    await this.#list()
+    this.#schedule(this.#ctx.limits.resyncIntervalMs)
+  }
+
+  stop(): void {
+    this.#stopped = true
+    this.#cancelTimer()
+  }
+
+  /** Lists instances now. If a list is already in progress, lists once more after it. */
+  request(): void {
+    if (this.#stopped) return
+    if (this.#listing) {
+      this.#isRequestedAgain = true
+      return
+    }
+    this.#cancelTimer()
+    this.#listing = this.#list()
+      .then(
+        () => this.#succeeded(),
+        (error: unknown) => this.#failed(error),
+      )
+      .finally(() => {
+        this.#listing = undefined
+        if (!this.#stopped) this.#scheduleNext()
+      })
+  }
+
+  async #list(): Promise<void> {
+    const { backend, clock, inventory, limits } = this.#ctx
+    const startSeq = this.#observer.lastSeq
+    // Determined before the call, because a server that starts during the call may be missing from the list.
+    const expected = [...inventory.servers.values()].filter(mustHaveInstance)
+    const instances = await withTimeout(clock, limits.callTimeoutMs, 'the list of instances', (signal) =>
+      backend.list({ signal }),
+    )
+    if (this.#stopped) return
+    const seen = new Set<string>()
+    for (const instance of instances) {
+      const key = keyOf(instance.ref)
+      const entry = inventory.servers.get(key)
+      if (entry?.record.uid === instance.uid) seen.add(key)
+      // If the server has been observed since the call began, that observation is newer than the list.
+      if (!entry || entry.observationSeq <= startSeq) this.#observer.observe(instance)
+    }
+    this.#orphans.retain(new Set(instances.map((instance) => instance.uid)))
+    const isMissing = (entry: ServerEntry) => {
+      const key = keyOf(entry.record)
+      if (this.#stopped || seen.has(key) || inventory.servers.get(key) !== entry) return false
+      return entry.observationSeq <= startSeq && mustHaveInstance(entry)
+    }
+    await Promise.all(expected.filter(isMissing).map((entry) => this.#confirmMissing(entry, isMissing)))
+  }
+
+  /** Looks up a server that is missing from the list. If the lookup fails, nothing changes until the next list. */
+  async #confirmMissing(entry: ServerEntry, isMissing: (entry: ServerEntry) => boolean): Promise<void> {
+    const { backend, clock, limits, logger } = this.#ctx
+    const { uid, name, ports = [] } = entry.record
+    const recorded = { ref: entry.ref, uid, ports }
+    let found: Instance | undefined
+    try {
+      if (backend.find) {
+        found = await withTimeout(clock, limits.callTimeoutMs, `the lookup of ${name}`, async (signal) =>
+          backend.find?.(recorded, { signal }),
+        )
+      }
+    } catch (error) {
+      logger.debug({ server: keyOf(entry.record), err: error }, 'instance lookup failed; will retry at the next resync')
+      return
+    }
+    if (!isMissing(entry)) return
+    if (found) this.#observer.observe(found)
+    else this.#observer.observeMissing(entry)
+  }
+
+  #scheduleNext(): void {
+    const { clock, limits } = this.#ctx
+    const hasFailed = this.#backoff.failures > 0
+    const delayMs = hasFailed ? this.#backoff.until - clock.elapsed() : limits.resyncIntervalMs
+    if (this.#isRequestedAgain && !hasFailed) {
+      this.#isRequestedAgain = false
+      this.request()
+    } else this.#schedule(Math.max(0, delayMs))
+  }
+
+  /** Schedules the next list and cancels the previous timer, because a leftover timer would keep the host process alive. */
+  #schedule(ms: number): void {
+    this.#cancelTimer()
+    this.#cancelTimer = this.#stopped ? () => {} : this.#ctx.clock.after(ms, () => this.request())
+  }
+
+  #succeeded(): void {
+    if (this.#backoff.failures === 0) return
+    const { backend, clock, emitter, logger } = this.#ctx
+    this.#backoff = noBackoff
+    logger.info({ backend: backend.name }, 'backend recovered')
+    emitter.emit({ type: 'BackendRecovered', at: clock.now(), message: `the ${backend.name} backend recovered` })
+  }
+
+  #failed(error: unknown): void {
+    const { backend, clock, emitter, logger } = this.#ctx
+    if (this.#backoff.failures === 0) {
+      logger.warn({ backend: backend.name, err: error }, 'backend unavailable; will retry')
+      const message = `the ${backend.name} backend is unavailable: ${messageOf(error)}`
+      emitter.emit({ type: 'BackendUnavailable', at: clock.now(), message })
+    }
+    this.#backoff = afterFailure(this.#backoff, clock.elapsed(), backoffLimits(this.#ctx))
+  }
+}
+
+/** True if, as far as this host knows, the server has run and has not been destroyed yet. */
+function mustHaveInstance(entry: ServerEntry): boolean {
+  return entry.instance !== undefined || (entry.record.state !== 'Pending' && entry.record.state !== 'Terminating')
 }

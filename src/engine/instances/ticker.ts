@@ -7,7 +7,7 @@ import type { EngineContext } from '../context.js'
 import type { DetailWriter } from '../persistence/detail-writer.js'
 import type { Activity } from '../reporting/activity.js'
 import type { InstanceWatcher } from './instance-watcher.js'
-import { lateTickMs, type ResponsiveClock, tickMs } from './responsive-clock.js'
+import { lateTickMs, type ResponsiveClock, tickMs } from '../responsive-clock.js'
 import type { Timeouts } from './timeouts.js'
 
 export interface TickerDependencies {

@@ -4,9 +4,8 @@ import { afterFailure } from '../../rules/lifecycle/backoff.js'
 import { needsBackoff, transition } from '../../rules/lifecycle/lifecycle.js'
 import { type Build, keyOf, type Server } from '../../rules/model/resources.js'
 import { backoffLimits, type EngineContext } from '../context.js'
-import { needsProtectionChange } from '../reconcile/server-actions.js'
 import type { BuildEntry, ServerEntry } from '../state/entries.js'
-import { isCurrent } from '../state/queries.js'
+import { isCurrent, needsProtectionChange } from '../state/queries.js'
 
 export interface LoaderDependencies {
   /** Called for each server that was loaded. */

@@ -3,18 +3,17 @@ import type { Clock } from '../../contracts/clock.js'
 import { FleetError } from '../../contracts/errors.js'
 import type { Store, Versioned } from '../../contracts/store.js'
 import { isIdle, transition } from '../../rules/lifecycle/lifecycle.js'
-import { withInitialHolds } from '../../rules/lifecycle/seats.js'
-import { mergedData } from '../../rules/lifecycle/server-data.js'
 import { unlapsed } from '../../rules/lifecycle/reservation.js'
-import { hasLaterEnd, sessionWithId } from '../../rules/lifecycle/sessions.js'
+import { isSameHolds, withInitialHolds } from '../../rules/lifecycle/seats.js'
+import { isSameData, mergedData } from '../../rules/lifecycle/server-data.js'
+import { hasLaterEnd, isSameSessions, sessionWithId } from '../../rules/lifecycle/sessions.js'
+import { isError } from '../../rules/model/realms.js'
 import type { Server } from '../../rules/model/resources.js'
 import { withChange } from '../../rules/planning/selection.js'
 import { repairedData } from '../../rules/validation/server-data.js'
 import type { Place, ServerEntry } from '../state/entries.js'
 import type { Inventory } from '../state/inventory.js'
 import { isInStore, isUncertain, isUnsaved } from '../state/queries.js'
-import { isSameRecord } from './same-record.js'
-import { isError } from '../../rules/model/realms.js'
 
 /**
  * Thrown if this host must not write the record, because the record has been deleted or cannot exist, or another host has allocated or
@@ -351,4 +350,23 @@ function withoutEnded(record: Server, ended: ServerEntry['ends'], now: number): 
 
 function lost(entry: ServerEntry, why: string, cause?: unknown): LostServer {
   return new LostServer(`${entry.record.name}: ${why}`, { cause })
+}
+
+/** Compares what a server's record says, except for times. */
+function isSameRecord(a: Server, b: Server): boolean {
+  return (
+    a.state === b.state &&
+    a.health === b.health &&
+    a.address === b.address &&
+    a.node === b.node &&
+    a.templateHash === b.templateHash &&
+    JSON.stringify(a.ports) === JSON.stringify(b.ports) &&
+    isSameSessions(a, b) &&
+    isSameHolds(a.sessions[0]?.holds, b.sessions[0]?.holds) &&
+    a.maintenance?.at === b.maintenance?.at &&
+    a.maintenance?.source === b.maintenance?.source &&
+    a.reservedUntil === b.reservedUntil &&
+    isSameData(a.data, b.data) &&
+    a.ending?.reason === b.ending?.reason
+  )
 }

@@ -9,7 +9,7 @@ import { afterFailure, type Backoff, noBackoff } from '../../rules/lifecycle/bac
 import { cutMessage } from '../../rules/model/sizes.js'
 import { backoffLimits, buildEvent, type EngineContext } from '../context.js'
 import { type Conditions, hasCondition } from '../reporting/conditions.js'
-import { setPendingReason } from '../reporting/pending-reason.js'
+import { setPendingReason } from '../reporting/start-failures.js'
 import type { BuildEntry, ServerEntry } from '../state/entries.js'
 import { serversOf } from '../state/queries.js'
 

@@ -8,7 +8,7 @@ import type { EngineContext } from '../context.js'
 import { LostServer, type ServerWriter } from '../persistence/server-writer.js'
 import type { StartFailures } from '../reporting/start-failures.js'
 import type { ServerEntry } from '../state/entries.js'
-import { isBeingAllocated, isSaved, isUncertain } from '../state/queries.js'
+import { isBeingAllocated, isSaved, isUncertain, needsProtectionChange } from '../state/queries.js'
 import type { ServerStarter } from './server-start.js'
 import type { ServerTerminator } from './server-termination.js'
 
@@ -97,17 +97,6 @@ export class ServerActions {
 
 function causeOf(error: unknown): unknown {
   return error instanceof LostServer ? error.cause : error
-}
-
-/**
- * True if players may be on the server and the backend has not yet been told to protect it from eviction, or if the server is standing
- * by again and still protected.
- */
-export function needsProtectionChange({ backend }: Pick<EngineContext, 'backend'>, entry: ServerEntry): boolean {
-  const { build, isProtected, record } = entry
-  if (record.state === 'Active') return !isProtected && backend.protect !== undefined
-  if (record.state !== 'StandingBy' || !isProtected || isBeingAllocated(entry)) return false
-  return backend.unprotect !== undefined && build.record.spec.eviction !== 'never'
 }
 
 /** True if the current record is not durable and is not being written. */

@@ -1,16 +1,21 @@
 /** What the engine keeps in memory about each build and each server during a leadership term. Changed through the inventory. */
 import type { Instance } from '../../contracts/backend.js'
+import { gamePortsOf } from '../../rules/game/game-ports.js'
 import type { EndedSession, HeartbeatAnswer } from '../../rules/game/heartbeat.js'
-import type { Backoff } from '../../rules/lifecycle/backoff.js'
+import { type Backoff, noBackoff } from '../../rules/lifecycle/backoff.js'
 import type { Claim } from '../../rules/lifecycle/claims.js'
-import type { HealthReports } from '../../rules/lifecycle/health.js'
+import { type HealthReports, noReports } from '../../rules/lifecycle/health.js'
 import type { Losses } from '../../rules/lifecycle/losses.js'
+import { initialData } from '../../rules/lifecycle/server-data.js'
 import type { DeclaredPorts } from '../../rules/model/named-ports.js'
-import type { ServerData } from '../../rules/model/server-data.js'
+import { sessionHostId } from '../../rules/model/names.js'
 import type { Build, Condition, Maintenance, NewSession, Ref, Server, Session } from '../../rules/model/resources.js'
+import type { ServerData } from '../../rules/model/server-data.js'
 import type { Selection } from '../../rules/planning/selection.js'
+import { templateHash } from '../../rules/planning/template-hash.js'
 import type { DataGroups } from './data-groups.js'
-import type { Link, LinkedSet } from './linked-set.js'
+import { type Link, LinkedSet, unlinked } from './linked-set.js'
+import { isDraining } from './queries.js'
 import type { RoomIndex } from './room-index.js'
 import type { SlotIndex } from './slot-index.js'
 
@@ -239,4 +244,126 @@ export interface BuildEntry {
   draining: boolean
   /** True while the build's record is being written. */
   writing: boolean
+}
+
+/** Creates a build's entry. `revision` is undefined if its record has already been deleted. */
+export function newBuild(record: Build, revision?: string): BuildEntry {
+  return {
+    ref: frozenRef(record),
+    record,
+    revision: revision ?? '',
+    deleted: revision === undefined,
+    buckets: newBuckets(),
+    needsAction: new Set(),
+    withoutPort: new Set(),
+    freedPorts: 0,
+    awaitingFirstHeartbeat: new LinkedSet(({ heartbeatLink }) => heartbeatLink),
+    awaitingHeartbeat: new LinkedSet(({ heartbeatLink }) => heartbeatLink),
+    heartbeating: new LinkedSet(({ heartbeatLink }) => heartbeatLink),
+    heldReady: new LinkedSet(({ nextHeartbeatLink }) => nextHeartbeatLink),
+    dueReady: new LinkedSet(({ nextHeartbeatLink }) => nextHeartbeatLink),
+    groups: undefined,
+    rooms: undefined,
+    slots: undefined,
+    templateHash: templateHash(record.spec),
+    initialData: initialData(record.spec),
+    formerData: undefined,
+    gamePorts: gamePortsOf(record.spec.template),
+    backoff: noBackoff,
+    losses: undefined,
+    disappearing: undefined,
+    lateStarts: noBackoff,
+    lateMessage: undefined,
+    crashedTemplate: undefined,
+    players: 0,
+    draining: isDraining(record),
+    writing: false,
+  }
+}
+
+/** Creates a server's entry. `revision` is undefined if its record is not in the store yet. */
+export function newServer(build: BuildEntry, record: Server, revision: string | undefined): ServerEntry {
+  return {
+    build,
+    ref: frozenRef(record),
+    hostId: sessionHostId(record.name, record.token),
+    record,
+    stored: revision === undefined ? undefined : record,
+    revision,
+    recordDeleted: false,
+    bucket: 'pending',
+    bucketLink: unlinked(),
+    heartbeatLink: unlinked(),
+    nextHeartbeatLink: unlinked(),
+    dataLinks: undefined,
+    places: noPlaces,
+    ends: undefined,
+    isShared: false,
+    isLeaving: false,
+    confirmed: none,
+    saving: undefined,
+    removal: undefined,
+    busy: false,
+    retry: noBackoff,
+    createRequested: revision !== undefined,
+    agentWasAway: revision !== undefined,
+    inherited: revision !== undefined,
+    start: undefined,
+    late: false,
+    instance: undefined,
+    observationSeq: 0,
+    pendingReason: undefined,
+    healthReports: noReports,
+    silentSince: 0,
+    runningSince: undefined,
+    standingBySince: undefined,
+    activeSince: undefined,
+    terminateSentAt: undefined,
+    crashCounted: false,
+    isProtected: false,
+    claim: undefined,
+    hadPlayers: false,
+    players: [],
+    detailRevision: undefined,
+    answers: undefined,
+  }
+}
+
+/** Its game has ended the session, and nothing that is known of that session holds for the next one. */
+export function clearSession(entry: ServerEntry): void {
+  entry.standingBySince = undefined
+  entry.activeSince = undefined
+  entry.confirmed = none
+  entry.claim = undefined
+  entry.hadPlayers = false
+}
+
+const none: readonly number[] = Object.freeze([])
+/** Shared by all servers on which nobody has taken a place. */
+export const noPlaces: readonly Place[] = Object.freeze([])
+
+function newBuckets(): Record<Bucket, LinkedSet<ServerEntry>> {
+  const set = () => new LinkedSet<ServerEntry>(({ bucketLink }) => bucketLink)
+  return {
+    pending: set(),
+    initializing: set(),
+    late: set(),
+    ready: set(),
+    unheard: set(),
+    unready: set(),
+    outdatedPending: set(),
+    outdatedInitializing: set(),
+    outdatedLate: set(),
+    outdatedReady: set(),
+    outdatedUnheard: set(),
+    outdatedUnready: set(),
+    setAside: set(),
+    reserved: set(),
+    active: set(),
+    terminating: set(),
+  }
+}
+
+function frozenRef({ namespace, name }: Ref): Ref {
+  return Object.freeze({ namespace, name })
 }

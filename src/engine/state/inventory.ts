@@ -3,22 +3,21 @@
  * Synchronous and without I/O, so decisions made here cannot interleave.
  */
 import { gamePortsOf } from '../../rules/game/game-ports.js'
-import { sessionByKey, sessionsPerServer, sessionWithId } from '../../rules/lifecycle/sessions.js'
 import { initialData } from '../../rules/lifecycle/server-data.js'
+import { sessionByKey, sessionsPerServer, sessionWithId } from '../../rules/lifecycle/sessions.js'
 import { type Build, type BuildSpec, draftOf, keyOf, type Ref, type Server } from '../../rules/model/resources.js'
 import { sessionKey } from '../../rules/model/session-ids.js'
 import type { NameableBuild } from '../../rules/planning/selection.js'
 import { templateHash } from '../../rules/planning/template-hash.js'
 import { repairedData } from '../../rules/validation/server-data.js'
-import { clearSession, newBuild, newServer, noPlaces } from './create-entries.js'
+import { clearSession, newBuild, newServer, noPlaces } from './entries.js'
 import type { Bucket, BuildEntry, Place, ServerEntry } from './entries.js'
 import { MachineLoads } from './machine-loads.js'
 import { NamedBuilds } from './named-builds.js'
 import { PlayerIndex } from './player-index.js'
+import { bucketOf, isDraining, isReady, placeOf, serverCount, serversOf } from './queries.js'
 import { SessionIndex } from './session-index.js'
 import { SlotIndex } from './slot-index.js'
-import { bucketOf, isDraining, isReady, placeOf, serverCount, serversOf } from './queries.js'
-import { RemovedServers } from './removed-servers.js'
 
 /** What an inventory reports, in the order in which it happened. */
 export type Change = ServerChange | BuildChange | PlacesChange
@@ -45,7 +44,7 @@ export interface BuildChange {
  * `ready`: a server that has been heard has become ready to be allocated. `places`: a server takes more sessions than before, beside those
  * that it has. `released`: the last place on a server was given up.
  */
-export interface PlacesChange {
+interface PlacesChange {
   readonly type: 'ready' | 'places' | 'released'
   readonly entry: ServerEntry
 }
@@ -374,4 +373,29 @@ export class Inventory {
 
 export function lookUp<T>(map: ReadonlyMap<string, T>, ref: Ref): T | undefined {
   return map.get(keyOf(ref))
+}
+
+/** As many as leave in the minutes for which a write can be late, even on a large fleet. */
+const maxRemembered = 10_000
+
+/**
+ * Remembers the servers that this host has removed last, because a write of such a server may take effect late and create its record
+ * again. Processes that outlive the server know its token, so that record must never become a server again.
+ */
+class RemovedServers {
+  readonly #uids = new Set<string>()
+
+  add(uid: string): void {
+    this.#uids.add(uid)
+    if (this.#uids.size <= maxRemembered) return
+    // Sets keep the order of insertion.
+    for (const oldest of this.#uids) {
+      this.#uids.delete(oldest)
+      return
+    }
+  }
+
+  has(uid: string): boolean {
+    return this.#uids.has(uid)
+  }
 }

@@ -1,4 +1,5 @@
 /** Read-only queries on inventory entries. */
+import type { Backend } from '../../contracts/backend.js'
 import type { Build, BuildSpec, Session } from '../../rules/model/resources.js'
 import { type BuildCounts, buildHealth, type BuildReadiness, readinessOf } from '../../rules/model/status.js'
 import { isAllocatable } from '../../rules/planning/allocation.js'
@@ -201,4 +202,15 @@ function noticedCrashes({ buckets, record: { crashes, countedCrashes } }: BuildE
     if (record.ending?.crash && !crashCounted && !countedCrashes.includes(record.uid)) noticed++
   }
   return noticed
+}
+
+/**
+ * True if players may be on the server and the backend has not yet been told to protect it from eviction, or if the server is standing
+ * by again and still protected.
+ */
+export function needsProtectionChange({ backend }: { readonly backend: Backend }, entry: ServerEntry): boolean {
+  const { build, isProtected, record } = entry
+  if (record.state === 'Active') return !isProtected && backend.protect !== undefined
+  if (record.state !== 'StandingBy' || !isProtected || isBeingAllocated(entry)) return false
+  return backend.unprotect !== undefined && build.record.spec.eviction !== 'never'
 }

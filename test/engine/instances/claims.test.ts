@@ -1,7 +1,7 @@
 /** Claims on a host that was suspended: a heartbeat that waited for it says nothing about players who have come since. */
 import { expect, it } from 'vitest'
-import { Claims } from '../../../src/engine/instances/claims.js'
-import { ResponsiveClock } from '../../../src/engine/instances/responsive-clock.js'
+import { Claims } from '../../../src/engine/instances/heartbeats.js'
+import { ResponsiveClock } from '../../../src/engine/responsive-clock.js'
 import { aSession, stock, standsBy } from '../support.js'
 
 it('a heartbeat that comes before the first tick after a suspension ends no session', () => {

@@ -3,7 +3,7 @@
  * loop was blocked, or it was behind with its work. Used for heartbeat timeouts, because heartbeats sent during such a time are processed only
  * afterwards.
  */
-import type { Clock } from '../../contracts/clock.js'
+import type { Clock } from '../contracts/clock.js'
 
 export const tickMs = 1_000
 /** If a tick is late by more than this, the host was unresponsive. */

@@ -2,10 +2,10 @@
  * The sessions whose end this host has reported, so that it reports each once, can say for a while how it has ended, and can answer those
  * who wait for it. Bounded by number and time; nothing is kept of a session while it runs.
  */
-import type { Clock } from '../../contracts/clock.js'
-import { FleetError } from '../../contracts/errors.js'
-import type { EventOf, FleetEmitter, UnnumberedEvent } from '../../contracts/events.js'
-import { sessionKey } from '../../rules/model/session-ids.js'
+import type { Clock } from '../contracts/clock.js'
+import { FleetError } from '../contracts/errors.js'
+import type { EventOf, FleetEmitter, UnnumberedEvent } from '../contracts/events.js'
+import { sessionKey } from '../rules/model/session-ids.js'
 
 type Ended = EventOf<'SessionEnded'>
 
