@@ -36,7 +36,7 @@ export class CallLimit {
   readonly #what: string
   /** The functions that reject the calls that began in the present half of the limit, in the one before it, and earlier. */
   #rejects: [Rejects, Rejects, Rejects] = [new Set(), new Set(), new Set()]
-  #isTicking = false
+  #cancelTick: (() => void) | undefined
 
   /** `what` names such a call in the error message. */
   constructor(clock: Clock, ms: number, what: string) {
@@ -48,7 +48,7 @@ export class CallLimit {
   limit<T>(call: Promise<T>): Promise<T> {
     return new Promise<T>((resolve, reject) => {
       this.#rejects[0].add(reject)
-      if (!this.#isTicking) this.#tick()
+      if (!this.#cancelTick) this.#tick()
       const end = () => this.#rejects.some((rejects) => rejects.delete(reject))
       call.then(
         (result) => {
@@ -63,14 +63,18 @@ export class CallLimit {
     })
   }
 
+  /** From now on, no call is rejected. */
+  stop(): void {
+    this.#cancelTick?.()
+  }
+
   #tick(): void {
-    this.#isTicking = true
-    this.#clock.after(this.#ms / 2, () => {
+    this.#cancelTick = this.#clock.after(this.#ms / 2, () => {
       const [present, before, earlier] = this.#rejects
       const message = `${this.#what} timed out after ${this.#ms / 1000} s`
       for (const reject of earlier) reject(new FleetError('unavailable', message))
       this.#rejects = [new Set(), present, before]
-      this.#isTicking = false
+      this.#cancelTick = undefined
       if (present.size + before.size > 0) this.#tick()
     })
   }

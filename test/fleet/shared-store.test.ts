@@ -237,6 +237,7 @@ describe('a build edited in the store', () => {
     const { clock, fleet, editSpec, faults, backend } = await scene(undefined, { maxConcurrentCreates: 1 })
     faults.backend = ({ method }) => (method === 'create' ? { kind: 'delay-reply', ms: 20_000 } : undefined)
     await fleet.builds.create(aBuild({ standingBy: 2 }))
+    await clock.settle()
     await editSpec({ portsToExpose: [7777, 7777] })
     await clock.advance(60_000)
     expect(backend.servers().length).toBe(1)

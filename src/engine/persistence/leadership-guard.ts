@@ -58,6 +58,7 @@ export class LeadershipGuard {
   /** Rejects every call from now on with `error`. If the guard is already closed, keeps the first error. */
   close(error: FleetError): void {
     this.#closedWith ??= error
+    this.#limit.stop()
   }
 
   #guardCollection<T extends Ref>(name: StoreCollection, inner: Collection<T>): Collection<T> {
