@@ -183,7 +183,7 @@ export interface LoggedEvents extends Iterable<FleetEvent> {
 }
 
 export interface FleetEmitter {
-  /** Numbers the event, adds it to the log, and calls the listeners of its type and of `*` in a microtask. Never throws. */
+  /** Numbers the event, adds it to the log, and calls the listeners of its type and of `*`. Never throws. */
   emit(event: UnnumberedEvent): void
   /** Adds a listener. The returned function removes it. A listener for `*` receives all events. */
   on<T extends FleetEventType | '*'>(type: T, listener: EventListener<T>): () => void

@@ -24,7 +24,7 @@ export interface EngineContext {
   readonly responsiveClock: ResponsiveClock
   readonly limits: FleetLimits
   readonly logger: Logger
-  readonly emitter: FleetEmitter
+  readonly emitter: Pick<FleetEmitter, 'emit'>
   readonly inventory: Inventory
   readonly endedSessions: EndedSessions
   /** `host:port` at which game servers reach the agent. */

@@ -52,6 +52,7 @@ import { Seats } from './seats/seats.js'
 import { ServerAdoption } from './server-adoption.js'
 import type { EndedSessions } from './ended-sessions.js'
 import type { BuildEntry, ServerEntry } from './state/entries.js'
+import { Outbox } from './outbox.js'
 import { Inventory } from './state/inventory.js'
 import { serversForCallers } from './state/queries.js'
 
@@ -83,8 +84,12 @@ export function wireEngine(engineDeps: EngineDependencies, state: EngineState) {
   const { guard, options, observers } = engineDeps
   const { clock } = options
   const { store } = guard
-  const inventory = new Inventory((change) => changes.handle(change))
-  const ctx = engineContext(engineDeps, state, inventory, (build) => {
+  const inventory: Inventory = new Inventory(
+    (change) => changes.handle(change),
+    () => outbox.flush(),
+  )
+  const outbox = new Outbox(engineDeps.emitter, () => inventory.isHandling)
+  const ctx = engineContext({ ...engineDeps, emitter: outbox }, state, inventory, (build) => {
     // Until the instances are known, a reconcile would take running servers for ended ones. The engine then queues every build.
     if (state.loaded) workQueue.add(build)
   })
@@ -238,7 +243,13 @@ function callerCounts(
 }
 
 function engineContext(
-  { guard, options, emitter, endedSessions, agentAddress }: EngineDependencies,
+  {
+    guard,
+    options,
+    emitter,
+    endedSessions,
+    agentAddress,
+  }: Omit<EngineDependencies, 'emitter'> & Pick<EngineContext, 'emitter'>,
   state: EngineState,
   inventory: Inventory,
   enqueue: (build: BuildEntry) => void,

@@ -51,6 +51,7 @@ interface PlacesChange {
 
 export class Inventory {
   readonly #handler: (change: Change) => void
+  readonly #handled: () => void
   readonly #builds = new Map<string, BuildEntry>()
   readonly #everyBuild = new Set<BuildEntry>()
   readonly #named = new NamedBuilds()
@@ -72,10 +73,16 @@ export class Inventory {
 
   /**
    * `handler` is called for each change in the same tick, once the change is complete and those before it have been handled. Changes that a
-   * handler makes wait for their turn, so none is handled inside another.
+   * handler makes wait for their turn, so none is handled inside another. `handled` is called when none is left.
    */
-  constructor(handler: (change: Change) => void) {
+  constructor(handler: (change: Change) => void, handled: () => void = () => {}) {
     this.#handler = handler
+    this.#handled = handled
+  }
+
+  /** True while changes are being handled. */
+  get isHandling(): boolean {
+    return this.#isHandling
   }
 
   buildByID(buildID: string): BuildEntry | undefined {
@@ -368,6 +375,7 @@ export class Inventory {
       // A handler has thrown: the others are not its victims.
       this.#handle()
     }
+    this.#handled()
   }
 }
 

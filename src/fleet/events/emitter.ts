@@ -1,13 +1,12 @@
 /**
- * Numbers events, adds them to the log, and calls listeners. Listeners run once the fleet has finished what it was doing, so they find it in
- * order, and what they call is not part of it. A listener that throws affects neither the fleet nor other listeners.
+ * Numbers events, adds them to the log, and calls listeners. A listener that throws affects neither the fleet nor other
+ * listeners.
  */
 import { EventEmitter } from 'eventemitter3'
 import type {
   EventListener,
   EventReader,
   FleetEmitter,
-  FleetEvent,
   FleetEventType,
   LoggedEvents,
   UnnumberedEvent,
@@ -28,8 +27,6 @@ export class Emitter implements FleetEmitter {
   readonly #logger: Logger
   readonly #log: EventLog
   readonly #listeners = new EventEmitter<string>()
-  /** Events that listeners have not received yet. */
-  #due: FleetEvent[] = []
 
   constructor(logger: Logger, logSize: number) {
     this.#logger = logger
@@ -41,7 +38,8 @@ export class Emitter implements FleetEmitter {
     const seq = notLogged.has(event.type) ? 0 : this.#log.append(event)
     if (this.#listeners.listenerCount(event.type) === 0 && this.#listeners.listenerCount('*') === 0) return
     complete(event, seq)
-    if (this.#due.push(event) === 1) queueMicrotask(() => this.#deliver())
+    this.#listeners.emit(event.type, event)
+    this.#listeners.emit('*', event)
   }
 
   on<T extends FleetEventType | '*'>(type: T, listener: EventListener<T>): () => void {
@@ -73,15 +71,6 @@ export class Emitter implements FleetEmitter {
 
   close(): void {
     this.#log.close()
-  }
-
-  /** Events that listeners cause meanwhile go last. */
-  #deliver(): void {
-    for (const event of this.#due) {
-      this.#listeners.emit(event.type, event)
-      this.#listeners.emit('*', event)
-    }
-    this.#due = []
   }
 
   #listenerFailed(type: string, error: unknown): void {

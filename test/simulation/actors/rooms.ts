@@ -58,7 +58,51 @@ async function allocateSeveral(context: SimulationContext, count: number): Promi
   const { world } = context
   // Some ids begin again after their session has ended.
   const someID = () => (world.chance(0.5) ? world.guid() : `room-${world.between(1, 12)}`)
-  await Promise.all(Array.from({ length: count }, () => allocateOne(context, someID())))
+  const sessionIDs = Array.from({ length: count }, someID)
+  if (count > 1 && world.chance(0.3)) return allocateBatch(context, [...new Set(sessionIDs)])
+  await Promise.all(sessionIDs.map((sessionID) => allocateOne(context, sessionID)))
+}
+
+/** One call for several sessions, which share servers. Retries it with the same ones. */
+async function allocateBatch(context: SimulationContext, sessionIDs: readonly string[]): Promise<void> {
+  const { world } = context
+  const atomic = world.chance(0.7)
+  const waitMs = world.chance(0.5) ? world.between(0, 10_000) : 0
+  for (let attempt = 0; attempt < 4; attempt++) {
+    if (await callBatch(context, sessionIDs, { atomic, waitMs })) return
+    await new Promise<void>((resolve) => void world.after(world.between(1, 5_000), resolve))
+  }
+}
+
+async function callBatch(
+  { world, hosts, invariants, totals }: SimulationContext,
+  sessionIDs: readonly string[],
+  options: { readonly atomic: boolean; readonly waitMs: number },
+): Promise<boolean> {
+  const host = hosts.pickResponsive()
+  if (!host?.fleet) return false
+  const requests = sessionIDs.map((sessionID) => ({ buildID: buildIDOf(severalBuildName), sessionID }))
+  const crashed = new Promise<false>((resolve) => void world.after(60_000, () => resolve(false)))
+  const answer = host.fleet.allocateMany(requests, options).then(
+    (results) => {
+      for (const { sessionID, allocation, error } of results) {
+        if (error?.code === 'internal') throw error
+        if (error && options.atomic)
+          world.violate(`an atomic batch is answered without a server for ${sessionID}: ${error.message}`)
+        if (!allocation) continue
+        totals.allocations++
+        world.note(`caller: ${sessionID}, of a batch of ${sessionIDs.length}, is on ${allocation.IPV4Address}`)
+        invariants.rooms.returnedToCaller(sessionID, allocation.IPV4Address)
+      }
+      return results.every(({ allocation }) => allocation !== undefined)
+    },
+    (error: unknown) => {
+      if (!FleetError.is(error) || error.code === 'internal') throw error
+      totals.refusals++
+      return false
+    },
+  )
+  return Promise.race([answer, crashed])
 }
 
 /** Retries with the same session, at another host if there is one, until it has a server. Some send each request twice. */
