@@ -22,6 +22,7 @@ import { type Conditions, hasCondition } from './reporting/conditions.js'
 import type { EventReporter } from './reporting/event-reporter.js'
 import type { StartFailures } from './reporting/start-failures.js'
 import type { Seats } from './seats/seats.js'
+import { freePlacesOn } from './state/candidates.js'
 import type { BuildEntry, ServerEntry } from './state/entries.js'
 import type { BuildChange, Change, ServerChange } from './state/inventory.js'
 import { isBeingAllocated, isCurrent, isDraining, isReady, isSaved, needsProtectionChange } from './state/queries.js'
@@ -40,7 +41,7 @@ export interface ChangeHandlerDependencies {
   readonly startFailures: StartFailures
   readonly waitQueue: Pick<
     WaitQueue,
-    'dataChanged' | 'reconsider' | 'roomFreed' | 'serve' | 'serveRoom' | 'sessionAllocated' | 'total'
+    'dataChanged' | 'reconsider' | 'capacityFreed' | 'serve' | 'servePlaces' | 'sessionAllocated' | 'total'
   >
 }
 
@@ -62,7 +63,7 @@ export class ChangeHandlers {
       case 'ready':
         return this.#ready(change.entry)
       case 'places':
-        return this.#deps.waitQueue.serveRoom(change.entry)
+        return this.#deps.waitQueue.servePlaces(change.entry)
       case 'released':
         this.#deps.drainer.released(change.entry)
         // While it was being allocated, its other changes waited for that write.
@@ -94,7 +95,7 @@ export class ChangeHandlers {
     events.serverState(entry, before, record)
     if (record.state === 'Terminating' && before.state !== 'Terminating') {
       this.#serverTerminating(entry, record)
-      this.#deps.waitQueue.roomFreed(build)
+      this.#deps.waitQueue.capacityFreed(build)
     }
     events.serverHealth(entry, before, record)
     events.maintenance(entry, before, record)
@@ -103,7 +104,7 @@ export class ChangeHandlers {
     if (record.node !== before.node) this.#deps.maintenance.placed(entry)
     if (record.sessions[0]?.holds || before.sessions[0]?.holds) this.#deps.seats.recordChanged(entry)
     this.#deps.heldHeartbeats.answerChanged(entry)
-    if (record.data !== before.data && (isReady(entry.bucket) || build.slots?.roomOf(entry)))
+    if (record.data !== before.data && (isReady(entry.bucket) || freePlacesOn(entry) > 0))
       this.#deps.waitQueue.dataChanged(entry)
     if (isIdleAgain && !isBeingAllocated(entry)) this.#deps.drainer.released(entry)
   }

@@ -41,7 +41,7 @@ export class Engine {
   readonly activity: Pick<Activity, 'read'>
   readonly serverData: ServerDataUpdates
   readonly reservations: Pick<Reservations, 'release' | 'reserve'>
-  readonly seats: Pick<Seats, 'release' | 'reserve' | 'withRoom'>
+  readonly seats: Pick<Seats, 'release' | 'reserve' | 'withFreeSeats'>
   readonly joins: Pick<Joins, 'join'>
   #stopForwarding = () => {}
 
@@ -217,7 +217,7 @@ export class Engine {
     })
     const what = `server ${entry.record.name}`
     entry.isLeaving = true
-    this.inventory.slotsChanged(entry)
+    this.inventory.placesChanged(entry)
     return this.#parts.drainer.drain({ what, entries, count, isResumed: () => false }, options)
   }
 
@@ -261,7 +261,7 @@ export class Engine {
 /** Throws `unavailable` if the game, which has not been heard yet, may have other sessions soon. */
 function asksGame({ build, isShared, record, heartbeatLink }: ServerEntry, sessionID: string): boolean {
   if (record.sessions.length > 1) return true
-  if (!build.slots || record.state !== 'Active') return false
+  if (!build.candidates?.takesSeveral || record.state !== 'Active') return false
   if (heartbeatLink.set !== build.heartbeating) throw gameUnheardError(sessionID)
   return isShared
 }

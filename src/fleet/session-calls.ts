@@ -143,7 +143,7 @@ function seatCalls(
       checkNames('sessions.withRoom', options, ['signal'])
       return term
         .engine()
-        .seats.withRoom(accepted(readRoomQuery(query)))
+        .seats.withFreeSeats(accepted(readRoomQuery(query)))
         .map(sessionOf)
     },
     async join(request, options = {}) {

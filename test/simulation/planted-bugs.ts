@@ -700,7 +700,7 @@ const several: readonly PlantedBug[] = [
     name: 'room that is promised to a caller is offered to others',
     standsFor: 'a server gets more sessions than its build allows',
     seeds: 200,
-    file: 'src/engine/state/slot-index.ts',
+    file: 'src/engine/state/candidates.ts',
     from: 'const taken = record.sessions.length + places.length',
     to: 'const taken = record.sessions.length',
   },

@@ -12,7 +12,6 @@ import { withTimeout } from '../../util/with-timeout.js'
 import type { EngineContext } from '../context.js'
 import { LostServer, type ServerWriter } from '../persistence/server-writer.js'
 import type { Activity } from '../reporting/activity.js'
-import { checkInitialPlayers } from '../seats/initial-players.js'
 import type { BuildEntry, Place, ServerEntry } from '../state/entries.js'
 import { hasEnded, isUncertain, placeOf } from '../state/queries.js'
 import {
@@ -29,6 +28,7 @@ import { type AllocateOptions, type CallInProgress, mayTakeUnheard, newCall, res
 import type { Confirmations } from './confirmations.js'
 import { type PickOptions, Places } from './places.js'
 import type { RetryGrace } from './retry-grace.js'
+import { checkInitialPlayers } from './selected-builds.js'
 import { Selector } from './selector.js'
 import type { Home, WaitQueue } from './wait-queue.js'
 

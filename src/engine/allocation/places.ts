@@ -2,19 +2,16 @@
  * Finds servers with free places, and takes places for sessions, in the tick in which a caller finds them. One session is written to its server
  * together with all others that have taken a place there since the last write.
  */
-import type { ServerSelector } from '../../rules/model/allocation.js'
 import { sessionsPerServer } from '../../rules/lifecycle/sessions.js'
-import type { ServerData } from '../../rules/model/server-data.js'
-import { isAllocatable, pickServer } from '../../rules/planning/allocation.js'
-import { fits, type Selection } from '../../rules/planning/selection.js'
+import { isAllocatable, isHeartbeatOverdue, pickServer, pickSoonest } from '../../rules/planning/allocation.js'
+import type { Selection } from '../../rules/planning/selection.js'
 import type { EngineContext } from '../context.js'
+import { fullestServer } from '../state/best-candidate.js'
 import type { BuildEntry, Place, ServerEntry } from '../state/entries.js'
 import { isBeingAllocated } from '../state/queries.js'
-import type { Fullest } from '../state/slot-index.js'
 import type { BatchGate, HeldServer } from './batch-gate.js'
 import type { RetryGrace } from './retry-grace.js'
 import type { Selector } from './selector.js'
-import { soonestIn } from './soonest.js'
 import type { WaitQueue } from './wait-queue.js'
 
 export interface PlacesDependencies {
@@ -49,8 +46,8 @@ export class Places {
    * A server of the build with a free place: one on which the same batch holds one, else one that has sessions, else one that is standing by.
    */
   pick(build: BuildEntry, { canWait, gate, soonest }: PickOptions): ServerEntry | undefined {
-    const shared = build.slots && (this.#heldWithRoom(gate, build) ?? fullestRunning([build]))
-    return shared ?? (soonest ? soonestIn(this.#ctx, build, canWait) : pickServer(build.buckets, canWait))
+    const shared = build.candidates?.takesSeveral && (this.#heldWithFreePlace(gate, build) ?? fullestServer([build]))
+    return shared || (soonest ? soonestIn(this.#ctx, build, canWait) : pickServer(build.buckets, canWait))
   }
 
   /** Takes a place for a session. An atomic batch only holds it. */
@@ -87,39 +84,19 @@ export class Places {
   #serveMates(entry: ServerEntry, gate: BatchGate): void {
     this.#heldBy.set(gate, (this.#heldBy.get(gate) ?? new Set()).add(entry))
     for (const key of gate.sessions) {
-      if (!entry.build.slots?.hasFreePlace(entry)) break
+      if (!entry.build.candidates?.hasFreePlace(entry)) break
       this.#deps.waitQueue.serveMate(key, entry)
     }
   }
 
-  #heldWithRoom(gate: BatchGate | undefined, { slots }: BuildEntry): ServerEntry | undefined {
-    if (!gate || !slots) return undefined
+  #heldWithFreePlace(gate: BatchGate | undefined, build: BuildEntry): ServerEntry | undefined {
+    if (!gate) return undefined
     for (const entry of this.#heldBy.get(gate) ?? []) {
       const isHeld = entry.places.length > 0 && isAllocatable(entry.record) && !isBeingAllocated(entry)
-      if (isHeld && entry.build.slots === slots && slots.hasFreePlace(entry)) return entry
+      if (isHeld && entry.build === build && build.candidates?.hasFreePlace(entry)) return entry
     }
     return undefined
   }
-}
-
-/** The fullest server with sessions and a free place, of those that fit the selector if there is one. */
-export function fullestRunning(
-  builds: readonly BuildEntry[],
-  selector?: ServerSelector,
-  change?: Selection['change'],
-  meets = fits,
-): ServerEntry | undefined {
-  let best: Fullest | undefined
-  const { annotations, ...others } = change ?? {}
-  const shared = change && others
-  const accepts = (data: ServerData) => !selector || meets(data, selector, shared)
-  const takesAll = selector && annotations && ((data?: ServerData) => meets(data, selector, change))
-  for (const { draining, slots } of builds) {
-    const found = draining ? undefined : slots?.fullest(accepts, takesAll)
-    if (!found || (best && !isBetter(found, best))) continue
-    best = found
-  }
-  return best?.entry
 }
 
 /** True if another session may begin on the server. Since a place on it was taken, its build may have got another spec. */
@@ -129,6 +106,13 @@ function takes({ build, isLeaving, places, record }: ServerEntry): boolean {
   return record.state === 'Active' ? record.sessions.length > 0 : isAllocatable(record)
 }
 
-function isBetter(a: Fullest, b: Fullest): boolean {
-  return a.isCurrent === b.isCurrent ? a.room < b.room : a.isCurrent
+/** The ready server of the build whose game receives its session first. */
+function soonestIn(
+  { limits, responsiveClock }: Pick<EngineContext, 'limits' | 'responsiveClock'>,
+  { buckets, dueReady: due, heldReady: held }: BuildEntry,
+  canWait: boolean,
+): ServerEntry | undefined {
+  const now = responsiveClock.now()
+  const isOverdue = ({ silentSince }: ServerEntry) => isHeartbeatOverdue(now - silentSince, limits.heartbeatIntervalMs)
+  return pickSoonest({ ...buckets, held, due }, isOverdue, canWait)
 }

@@ -1,6 +1,8 @@
-/** Finds the builds that a selector names. */
+/** Finds the builds that a selector names, and refuses requests that no build of theirs can serve. */
 import { FleetError } from '../../contracts/errors.js'
-import type { ServerSelector } from '../../rules/model/allocation.js'
+import type { AllocationRequest, ServerSelector } from '../../rules/model/allocation.js'
+import { counted } from '../../rules/model/counted.js'
+import { keyOf } from '../../rules/model/resources.js'
 import { sizeLimits } from '../../rules/model/sizes.js'
 import { hasLabels } from '../../rules/planning/selection.js'
 import { shown } from '../../rules/validation/problem.js'
@@ -44,4 +46,24 @@ export function noSelectedBuildError(inventory: Builds, selectors: readonly Serv
   }
   const named = [...(ids.size > 0 ? [`the buildID ${[...ids].join(' or ')}`] : []), ...others]
   return new FleetError('not-found', `no build has ${named.join(' or ')}`)
+}
+
+/** Throws `invalid` if a session of any build that the request names has fewer seats than the request has initial players. */
+export function checkInitialPlayers(
+  { buildID, select, server, initialPlayers }: AllocationRequest,
+  inventory: Builds & Pick<Inventory, 'servers'>,
+): void {
+  if (!initialPlayers || initialPlayers.length < 2) return
+  const players = new Set(initialPlayers).size
+  const selectors = select ?? [{ builds: [buildID ?? ''] }]
+  const named = server && inventory.servers.get(keyOf({ namespace: 'default', ...server }))?.build
+  const builds = server ? (named ? [named] : []) : selectors.flatMap((one) => selectedBuilds(inventory, one))
+  for (const { record } of builds) {
+    const { name, spec } = record
+    if (spec.seatsPerSession === undefined || players <= spec.seatsPerSession) continue
+    throw new FleetError(
+      'invalid',
+      `initialPlayers has ${players} players, but a session of build ${name} has ${counted(spec.seatsPerSession, 'seat')}; name fewer players, or other builds`,
+    )
+  }
 }

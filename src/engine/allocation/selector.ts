@@ -3,6 +3,8 @@ import { FleetError } from '../../contracts/errors.js'
 import type { ServerSelector } from '../../rules/model/allocation.js'
 import { noData, type ServerData } from '../../rules/model/server-data.js'
 import { sizeLimits } from '../../rules/model/sizes.js'
+import { keyOf, type Ref } from '../../rules/model/resources.js'
+import { isAllocatable } from '../../rules/planning/allocation.js'
 import { isByMachine } from '../../rules/planning/order.js'
 import {
   acceptsBuild,
@@ -17,15 +19,14 @@ import { clamped } from '../../rules/planning/scaling.js'
 import { buildHealth } from '../../rules/model/status.js'
 import type { EngineContext } from '../context.js'
 import { hasCondition } from '../reporting/conditions.js'
-import { bestByMachine, firstThatFits } from '../state/best-server.js'
-import { type AllocatableBucket, DataGroups } from '../state/data-groups.js'
+import { bestByMachine, firstThatFits, fullestServer } from '../state/best-candidate.js'
+import { type AllocatableBucket, candidatesOf } from '../state/candidates.js'
 import type { BuildEntry, ServerEntry } from '../state/entries.js'
+import type { Inventory } from '../state/inventory.js'
 import { inUse, isBeingAllocated, serversForCallers, standingByIn, startingIn } from '../state/queries.js'
-import { causeOf, noServerError } from './allocation-errors.js'
-import { namedServer, namedServerError } from './named-server.js'
+import { causeOf, drainingError, noServerError } from './allocation-errors.js'
 import { noSelectedBuildError, selectedBuilds } from './selected-builds.js'
 import { selectorKeys } from './selective-index.js'
-import { fullestRunning } from './places.js'
 import type { Home, SelectiveCaller } from './wait-queue.js'
 
 const heard = ['ready', 'outdatedReady'] as const
@@ -98,7 +99,7 @@ export class Selector {
       for (const selector of selection.selectors) {
         const picked =
           selector.state === 'active'
-            ? buckets === heard && fullestRunning(this.#buildsOf(selector), selector, selection.change, this.#meets)
+            ? buckets === heard && fullestServer(this.#buildsOf(selector), selector, selection.change, this.#meets)
             : this.#pickFrom(selector, selection, buckets)
         if (picked) return picked
       }
@@ -144,7 +145,7 @@ export class Selector {
     if (problem !== undefined) throw new FleetError('invalid', `order.counter: ${problem}`)
   }
 
-  /** True if a server that has become ready, or has got room, fits. */
+  /** True if a server that has become ready, or has got a free place, fits. */
   accepts(selection: Selection, entry: ServerEntry): boolean {
     const { build, record } = entry
     if (build.draining) return false
@@ -152,7 +153,7 @@ export class Selector {
     const named = this.#ctx.inventory.nameable(build)
     return selectors.some(
       (selector) =>
-        // What a server that is being allocated has for others is room beside its first session.
+        // What a server that is being allocated has for others are places beside its first session.
         selectsState(selector, isBeingAllocated(entry) ? { state: 'Active' } : record) &&
         acceptsBuild(selection, selector, named) &&
         fits(record.data, selector, change),
@@ -205,16 +206,12 @@ export class Selector {
     const shared = withoutAnnotations(change)
     const builds = this.#buildsOf(selector)
     const order = ownOrder ?? builds[0]?.record.spec.order
-    const machineLoads = isByMachine(order) ? this.#ctx.inventory.machineLoads : undefined
-    for (const build of builds) {
-      build.groups ??= new DataGroups(build)
-      if (machineLoads) build.groups.indexMachines(machineLoads)
-    }
+    const loads = isByMachine(order) ? this.#ctx.inventory.machineLoads : undefined
     const isFit = (data: ServerData | undefined) => this.#meets(data, selector, shared)
     for (const bucket of buckets) {
       const ranking = { bucket, change, order }
-      const best = machineLoads ? bestByMachine(builds, ranking, isFit) : firstThatFits(builds, ranking, isFit)
-      if (best) return best.entry
+      const best = loads ? bestByMachine(builds, ranking, isFit, loads) : firstThatFits(builds, ranking, isFit)
+      if (best) return best
     }
     return undefined
   }
@@ -257,8 +254,9 @@ export class Selector {
 /** The data of new servers, of those that can be allocated, and of those that may become so: an earlier spec may have given them others. */
 function* knownData(build: BuildEntry): Generator<ServerData> {
   yield build.initialData ?? noData
-  build.groups ??= new DataGroups(build)
-  for (const { data } of build.groups.all) yield data ?? noData
+  for (const { groups } of Object.values(candidatesOf(build).allocatable)) {
+    for (const { data } of groups.keys()) yield data ?? noData
+  }
   for (const bucket of unallocatable) for (const { record } of build.buckets[bucket]) yield record.data ?? noData
 }
 
@@ -270,4 +268,33 @@ function withoutAnnotations(change: Selection['change']): Selection['change'] {
 
 function isInUse(build: BuildEntry): boolean {
   return inUse(build) >= build.record.spec.max
+}
+
+/** The server of a request that names one, whether it is reserved or not. Undefined if it cannot be allocated to the request now. */
+function namedServer(inventory: Pick<Inventory, 'servers'>, ref: Ref, { change }: Selection): ServerEntry | undefined {
+  const entry = inventory.servers.get(keyOf(ref))
+  return entry && whyNot(entry) === undefined && fits(entry.record.data, anySelector, change) ? entry : undefined
+}
+
+/** The error for a request to which the server that it names cannot be allocated. */
+function namedServerError(inventory: Pick<Inventory, 'servers'>, ref: Ref, { change }: Selection): FleetError {
+  const entry = inventory.servers.get(keyOf(ref))
+  if (!entry || entry.record.state === 'Terminating') {
+    return new FleetError('not-found', `server: there is no server ${keyOf(ref)}, or it is terminating`)
+  }
+  if (entry.build.draining) return drainingError(entry.build)
+  const why = whyNot(entry) ?? misfitOf(entry.record.data, anySelector, change)
+  return new FleetError('none-standing-by', `server ${keyOf(ref)} cannot be allocated to this request: ${why}`)
+}
+
+const anySelector = Object.freeze({})
+
+function whyNot(entry: ServerEntry): string | undefined {
+  const { build, places, record } = entry
+  if (build.draining) return 'its build is draining'
+  if (record.state === 'Active') return 'it has a session'
+  if (record.state !== 'StandingBy') return `it is ${record.state}`
+  if (places.length > 0) return 'it is being allocated'
+  if (record.health === 'Unhealthy') return 'it is Unhealthy'
+  return isAllocatable(record) ? undefined : 'its address is not known yet'
 }

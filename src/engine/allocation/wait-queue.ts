@@ -2,6 +2,7 @@
 import type { Clock } from '../../contracts/clock.js'
 import { FleetError } from '../../contracts/errors.js'
 import type { BuildSpec } from '../../rules/model/resources.js'
+import { freePlacesOn } from '../state/candidates.js'
 import type { BuildEntry, ServerEntry } from '../state/entries.js'
 import { inUse, isReady, serversForCallers } from '../state/queries.js'
 import { type Link, LinkedSet, unlinked } from '../state/linked-set.js'
@@ -70,7 +71,7 @@ export class WaitQueue {
   readonly #bySession = new Map<string, Waiter>()
   /** The waiters that also accept servers of other builds. */
   readonly #selective = new SelectiveIndex<Waiter>()
-  /** How many of them wait for a build to have room. */
+  /** How many of them wait for a build to fall below its `max`. */
   #full = 0
 
   /** `changed` is called when a caller has joined or left a build's queue. */
@@ -124,7 +125,7 @@ export class WaitQueue {
         home,
         selective,
         resolve: (entry) => {
-          // Left first, because the server may have room for others, who are then served at once.
+          // Left first, because the server may have free places for others, who are then served at once.
           leave()
           if (entry) reserve(entry)
           this.#changed(waiter.home.build)
@@ -168,19 +169,18 @@ export class WaitQueue {
     next?.resolve(entry)
   }
 
-  /** Gives the room of a server that has sessions to the callers who have waited longest. */
-  serveRoom(entry: ServerEntry): void {
-    const room = () => entry.build.slots?.roomOf(entry) ?? 0
-    for (let left = Infinity; this.total > 0 && room() > 0 && room() < left;) {
-      left = room()
+  /** Gives the free places of a server that has sessions to the callers who have waited longest. */
+  servePlaces(entry: ServerEntry): void {
+    for (let left = Infinity; this.total > 0 && freePlacesOn(entry) > 0 && freePlacesOn(entry) < left;) {
+      left = freePlacesOn(entry)
       this.serve(entry)
     }
   }
 
-  /** Call when the data of a server that is ready or has room have changed: it may fit a caller now. */
+  /** Call when the data of a server that is ready or has free places have changed: it may fit a caller now. */
   dataChanged(entry: ServerEntry): void {
     if (this.#selective.size > 0 && isReady(entry.bucket)) this.serve(entry)
-    else this.serveRoom(entry)
+    else this.servePlaces(entry)
   }
 
   /**
@@ -193,7 +193,7 @@ export class WaitQueue {
   }
 
   /** Call when a server of the build is ending: a caller whose builds were all full may be demand for this one now. */
-  roomFreed(build: BuildEntry): void {
+  capacityFreed(build: BuildEntry): void {
     if (this.#full === 0) return
     if (inUse(build) + serversForCallers(build, this.demand(build)) >= build.record.spec.max) return
     for (const waiter of this.#selective.naming(build.record.spec)) {
@@ -209,7 +209,7 @@ export class WaitQueue {
     return waiter !== undefined
   }
 
-  /** Gives room on a server that an atomic batch holds to another session of the batch, if it waits for a server of that build. */
+  /** Gives a place on a server that an atomic batch holds to another session of the batch, if it waits for a server of that build. */
   serveMate(session: string, entry: ServerEntry): void {
     const waiter = this.#bySession.get(session)
     if (waiter && !waiter.selective && waiter.home.build === entry.build) waiter.resolve(entry)

@@ -59,7 +59,7 @@ export class Heartbeats {
       const isCurrent = heartbeat.several !== undefined || !isOutdated(entry.record, heartbeat.endedSession)
       this.#sessions.arrived(entry, heartbeat.several)
       if (isCurrent) this.#apply(entry, heartbeat)
-      // After that, because the game may have become ready, and with room for several sessions.
+      // After that, because the game may have become ready, and with places for several sessions.
       this.#sessions.heard(entry, heartbeat.several)
       // Only now, because the heartbeat may have ended the server or changed its health.
       if (isNewlyHeard) this.#ctx.inventory.heardChanged(entry)
@@ -292,13 +292,13 @@ class ReportedSessions {
   arrived(entry: ServerEntry, several: SeveralSessions | undefined): void {
     if (entry.isShared === (several !== undefined)) return
     entry.isShared = several !== undefined
-    this.#ctx.inventory.slotsChanged(entry)
+    this.#ctx.inventory.placesChanged(entry)
   }
 
   /** Call with each heartbeat. `several` is undefined for a game that takes one session. */
   heard(entry: ServerEntry, several: SeveralSessions | undefined): void {
     const { build, record } = entry
-    if (record.state === 'StandingBy' && isCurrent(entry) && build.slots?.heard(several !== undefined))
+    if (record.state === 'StandingBy' && isCurrent(entry) && build.candidates?.learned(several !== undefined))
       this.#ctx.enqueue(build)
     if (!several) return
     for (const session of record.sessions) {

@@ -46,9 +46,7 @@ export class Timeouts {
       // In the order in which they became ready.
       for (const entry of build.buckets.ready) inventory.heardChanged(entry)
       for (const entry of build.buckets.outdatedReady) inventory.heardChanged(entry)
-      // Built again on demand, with the sessions whose players are known for certain then.
-      build.rooms = undefined
-      if (build.slots) for (const entry of build.buckets.active) inventory.slotsChanged(entry)
+      if (build.candidates) for (const entry of build.buckets.active) inventory.heardChanged(entry)
       for (const entry of build.awaitingHeartbeat) entry.silentSince = now
       for (const entry of build.awaitingFirstHeartbeat) entry.silentSince = now
       for (const entry of [...startingServers(build), ...lateServers(build), ...build.buckets.setAside]) {

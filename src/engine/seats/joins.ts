@@ -14,7 +14,7 @@ import type { Seats } from './seats.js'
 
 export interface JoinsDependencies {
   readonly allocator: Pick<Allocator, 'allocate'>
-  readonly seats: Pick<Seats, 'leastSeats' | 'reserve' | 'roomFor'>
+  readonly seats: Pick<Seats, 'joinable' | 'leastSeats' | 'reserve'>
 }
 
 /** A session that is being begun, until it has a server or no call waits for it. */
@@ -47,7 +47,7 @@ export class Joins {
     const since = clock.elapsed()
     const count = new Set(request.players).size
     for (;;) {
-      const entry = seats.roomFor(request)
+      const entry = seats.joinable(request)
       if (entry) return this.#reserve(entry, entry.record.sessions[0]?.id ?? '', request)
       if (!request.orAllocate) throw noSessionWithRoomError(count)
       // In one tick with the search, so that it finds either the session or its start.

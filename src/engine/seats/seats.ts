@@ -73,16 +73,16 @@ export class Seats {
   }
 
   /**
-   * The server of the fullest session that has room for all players, or of the one that they have joined before and are on their way to.
+   * The server of the fullest session that has seats for all players, or of the one that they have joined before and are on their way to.
    * Undefined if there is none. Throws `not-found`, `invalid` if no session can have seats, and `draining`.
    */
-  roomFor(request: JoinRequest): ServerEntry | undefined {
+  joinable(request: JoinRequest): ServerEntry | undefined {
     const builds = this.#finder.buildsOf(request)
     const players = [...new Set(request.players)]
     const joined = this.#finder.alreadyJoined(request, players)
     if (joined) return joined
     if (this.#deps.isDraining() || builds.every(({ draining }) => draining)) throw drainingError()
-    const [entry] = this.#finder.withRoom(request, players.length)
+    const [entry] = this.#finder.withFreeSeats(request, players.length)
     return entry
   }
 
@@ -91,12 +91,12 @@ export class Seats {
     return Math.min(...this.#finder.buildsOf(request).map(({ record }) => record.spec.seatsPerSession ?? 1))
   }
 
-  /** The sessions that have room, the fullest first. Throws `not-found` or `invalid` if there can be none. */
-  withRoom(query: RoomQuery): readonly ServerEntry[] {
+  /** The sessions that have free seats, the fullest first. Throws `not-found` or `invalid` if there can be none. */
+  withFreeSeats(query: RoomQuery): readonly ServerEntry[] {
     this.#finder.buildsOf(query)
     const found: ServerEntry[] = []
     if (this.#deps.isDraining()) return found
-    for (const entry of this.#finder.withRoom(query, query.seats)) {
+    for (const entry of this.#finder.withFreeSeats(query, query.seats)) {
       found.push(entry)
       if (found.length === query.limit) break
     }

@@ -1,4 +1,4 @@
-/** Finds sessions with room, the fullest first, so that matches become full. */
+/** Finds sessions with free seats, the fullest first, so that matches become full. */
 import { hasSeat, seatsOf } from '../../rules/lifecycle/seats.js'
 import type { ServerSelector } from '../../rules/model/allocation.js'
 import { noData } from '../../rules/model/server-data.js'
@@ -6,9 +6,9 @@ import { fits } from '../../rules/planning/selection.js'
 import type { SessionTarget } from '../../rules/validation/seats.js'
 import { noSelectedBuildError, selectedBuilds } from '../allocation/selected-builds.js'
 import type { EngineContext } from '../context.js'
+import { withFreeSeats } from '../state/best-candidate.js'
 import type { BuildEntry, ServerEntry } from '../state/entries.js'
 import { hasEnded, isHeard } from '../state/queries.js'
-import { RoomIndex } from '../state/room-index.js'
 import { unknownSeatsError } from './seat-errors.js'
 
 export class SessionFinder {
@@ -22,14 +22,14 @@ export class SessionFinder {
    * Yields the sessions that have so many free seats, those of the first selector first. Looks at each group of servers with the same data
    * once for each selector. Builds that are draining are passed over.
    */
-  *withRoom(target: SessionTarget, seats: number): Generator<ServerEntry> {
+  *withFreeSeats(target: SessionTarget, seats: number): Generator<ServerEntry> {
     const now = this.#ctx.clock.now()
     const seen = new Set<ServerEntry>()
     for (const selector of selectorsOf(target)) {
-      for (const { sessions } of this.#roomsOf(selector, seats)) {
-        for (const entry of [...sessions]) {
-          // While the caller worked with an earlier one, this one may have changed.
-          if (seen.has(entry) || freeIn(entry, now) < seats) continue
+      for (const servers of withFreeSeats(selectedBuilds(this.#ctx.inventory, selector), seats, selector)) {
+        for (const entry of servers) {
+          // Its game may have ended the session, though that is not stored yet.
+          if (seen.has(entry) || freeSeatsIn(entry, now) < seats) continue
           seen.add(entry)
           yield entry
         }
@@ -66,16 +66,6 @@ export class SessionFinder {
     return [...builds]
   }
 
-  #roomsOf(selector: ServerSelector, seats: number) {
-    const rooms: { readonly free: number; readonly sessions: ReadonlySet<ServerEntry> }[] = []
-    for (const build of selectedBuilds(this.#ctx.inventory, selector)) {
-      if (build.draining || build.record.spec.seatsPerSession === undefined) continue
-      build.rooms ??= new RoomIndex(build)
-      rooms.push(...build.rooms.withRoom(seats, (data) => fits(data, selector, undefined)))
-    }
-    return rooms.sort((a, b) => a.free - b.free)
-  }
-
   #fitsAny({ build, record }: ServerEntry, target: SessionTarget): boolean {
     return selectorsOf(target).some(
       (selector) =>
@@ -89,7 +79,7 @@ function selectorsOf({ buildID = '', select }: SessionTarget): readonly ServerSe
   return select ?? [{ builds: [buildID] }]
 }
 
-function freeIn(entry: ServerEntry, now: number): number {
+function freeSeatsIn(entry: ServerEntry, now: number): number {
   const { build, players, record } = entry
   const { seatsPerSession = 0 } = build.record.spec
   const [session] = record.sessions

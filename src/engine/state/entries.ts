@@ -13,11 +13,9 @@ import type { Build, Condition, Maintenance, NewSession, Ref, Server, Session } 
 import type { ServerData } from '../../rules/model/server-data.js'
 import type { Selection } from '../../rules/planning/selection.js'
 import { templateHash } from '../../rules/planning/template-hash.js'
-import type { DataGroups } from './data-groups.js'
+import type { Candidates, Position } from './candidates.js'
 import { type Link, LinkedSet, unlinked } from './linked-set.js'
 import { isDraining } from './queries.js'
-import type { RoomIndex } from './room-index.js'
-import type { SlotIndex } from './slot-index.js'
 
 /**
  * A server's state, with three further distinctions: whether a Pending or Initializing server is `late`, whether a StandingBy
@@ -49,15 +47,6 @@ export interface StartInProgress {
   readonly since: number
   /** How often the time allowed for it has been doubled. */
   readonly doublings: number
-}
-
-/** The positions of a server among those of its build that can be allocated, in the order of time. */
-export interface DataLinks {
-  readonly time: Link<ServerEntry>
-  /** Among those with the same data. */
-  readonly group: Link<ServerEntry>
-  /** Among those of them on its machine. */
-  readonly machine: Link<ServerEntry>
 }
 
 /** A place on a server that a caller has taken for a session. Changed through the inventory. */
@@ -102,8 +91,8 @@ export interface ServerEntry {
   readonly heartbeatLink: Link<ServerEntry>
   /** The server's position in `heldReady` or `dueReady` of its build. */
   readonly nextHeartbeatLink: Link<ServerEntry>
-  /** Undefined until a request selects servers of the build by their data. */
-  dataLinks: DataLinks | undefined
+  /** Its position in `candidates` of the build. Undefined until it has had one. */
+  position: Position | undefined
   /** The places that callers have taken for sessions that the record does not have yet, in the order in which they came. */
   places: readonly Place[]
   /** The game's reports that it has ended sessions, until that is durable. Until then the record has these sessions. */
@@ -210,12 +199,8 @@ export interface BuildEntry {
   readonly heldReady: LinkedSet<ServerEntry>
   /** The other servers in the bucket `ready` that have sent heartbeats to this host, least recent heartbeat first. */
   readonly dueReady: LinkedSet<ServerEntry>
-  /** Undefined until a request selects servers of this build by their data. */
-  groups: DataGroups | undefined
-  /** Undefined until a request looks for sessions of this build that have room. */
-  rooms: RoomIndex | undefined
-  /** Undefined unless its servers may have several sessions. */
-  slots: SlotIndex | undefined
+  /** Undefined until they are needed: its servers may have several sessions, or a request selects them or looks for free seats. */
+  candidates: Candidates | undefined
   /** Template hash of the build's current spec. */
   templateHash: string
   /** The data that a new server begins with. */
@@ -262,9 +247,7 @@ export function newBuild(record: Build, revision?: string): BuildEntry {
     heartbeating: new LinkedSet(({ heartbeatLink }) => heartbeatLink),
     heldReady: new LinkedSet(({ nextHeartbeatLink }) => nextHeartbeatLink),
     dueReady: new LinkedSet(({ nextHeartbeatLink }) => nextHeartbeatLink),
-    groups: undefined,
-    rooms: undefined,
-    slots: undefined,
+    candidates: undefined,
     templateHash: templateHash(record.spec),
     initialData: initialData(record.spec),
     formerData: undefined,
@@ -295,7 +278,7 @@ export function newServer(build: BuildEntry, record: Server, revision: string | 
     bucketLink: unlinked(),
     heartbeatLink: unlinked(),
     nextHeartbeatLink: unlinked(),
-    dataLinks: undefined,
+    position: undefined,
     places: noPlaces,
     ends: undefined,
     isShared: false,

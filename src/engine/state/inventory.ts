@@ -10,6 +10,7 @@ import { sessionKey } from '../../rules/model/session-ids.js'
 import type { NameableBuild } from '../../rules/planning/selection.js'
 import { templateHash } from '../../rules/planning/template-hash.js'
 import { repairedData } from '../../rules/validation/server-data.js'
+import { candidatesOf, freePlacesOn } from './candidates.js'
 import { clearSession, newBuild, newServer, noPlaces } from './entries.js'
 import type { Bucket, BuildEntry, Place, ServerEntry } from './entries.js'
 import { MachineLoads } from './machine-loads.js'
@@ -17,7 +18,6 @@ import { NamedBuilds } from './named-builds.js'
 import { PlayerIndex } from './player-index.js'
 import { bucketOf, isDraining, isReady, placeOf, serverCount, serversOf } from './queries.js'
 import { SessionIndex } from './session-index.js'
-import { SlotIndex } from './slot-index.js'
 
 /** What an inventory reports, in the order in which it happened. */
 export type Change = ServerChange | BuildChange | PlacesChange
@@ -131,7 +131,7 @@ export class Inventory {
     this.#everyBuild.add(build)
     this.#builds.set(keyOf(record), build)
     this.#named.add(build)
-    this.#indexSlots(build)
+    this.#indexCandidates(build)
     this.#handle()
     return build
   }
@@ -160,9 +160,8 @@ export class Inventory {
     build.formerData = build.initialData
     build.initialData = initialData(record.spec)
     build.gamePorts = gamePortsOf(record.spec.template)
-    if (before.seatsPerSession !== record.spec.seatsPerSession) build.rooms = undefined
     for (const entry of [...serversOf(build)]) this.#place(entry)
-    this.#indexSlots(build)
+    this.#indexCandidates(build)
   }
 
   /** Frees the build's name and buildID. The entry stays until the last server is removed. */
@@ -186,8 +185,8 @@ export class Inventory {
     this.#sessions.addAll(record, entry)
     entry.bucket = bucketOf(entry)
     build.buckets[entry.bucket].add(entry)
-    build.groups?.place(entry)
-    build.slots?.place(entry)
+    build.candidates?.update(entry)
+    build.candidates?.updatePlaces(entry)
     this.#machineLoads?.update(entry)
     return entry
   }
@@ -213,13 +212,13 @@ export class Inventory {
   /** Call when it has changed whether the server is heard. */
   heardChanged(entry: ServerEntry): void {
     this.#place(entry)
-    entry.build.rooms?.place(entry)
-    this.slotsChanged(entry)
+    entry.build.candidates?.update(entry)
+    this.placesChanged(entry)
   }
 
-  /** Call when it has changed how many sessions the server takes beside those in its record. */
-  slotsChanged(entry: ServerEntry): void {
-    this.#placesChanged(entry)
+  /** Call when it may have changed how many sessions the server takes beside those in its record. */
+  placesChanged(entry: ServerEntry): void {
+    this.#updatePlaces(entry)
     this.#handle()
   }
 
@@ -228,26 +227,26 @@ export class Inventory {
     this.players.changed(entry, entry.players, players)
     entry.build.players += players.length - entry.players.length
     entry.players = players
-    entry.build.rooms?.place(entry)
+    entry.build.candidates?.update(entry)
   }
 
   /** Takes a free place on a server, so that no other caller gets it. */
   take(place: Place): void {
     const { entry, key, state } = place
     const isTaken = entry.places.length > 0 || entry.record.sessions.length > 0
-    if (isTaken && !entry.build.slots?.hasFreePlace(entry))
+    if (isTaken && !entry.build.candidates?.hasFreePlace(entry))
       throw new Error(`server ${entry.record.name} has no free place`)
     entry.places = entry.places.length === 0 ? [place] : [...entry.places, place]
     if (state !== 'held') this.#sessions.add(key, entry)
     this.#place(entry)
-    this.slotsChanged(entry)
+    this.placesChanged(entry)
   }
 
   /** The session of a place that is held is to be written. */
   reserve(place: Place): void {
     place.state = 'reserved'
     this.#sessions.add(place.key, place.entry)
-    this.slotsChanged(place.entry)
+    this.placesChanged(place.entry)
   }
 
   /** Gives up a place, whose session needs another server. Does nothing if that has happened before. */
@@ -258,7 +257,7 @@ export class Inventory {
     if (!sessionByKey(entry.record, key) && !placeOf(entry, key)) this.#sessions.remove(key, entry)
     if (entry.places.length === 0) this.#changes.push({ type: 'released', entry })
     this.#place(entry)
-    this.slotsChanged(entry)
+    this.placesChanged(entry)
   }
 
   /** Gives up all places of a server. */
@@ -299,9 +298,7 @@ export class Inventory {
     build.buckets[entry.bucket].delete(entry)
     build.needsAction.delete(entry)
     build.withoutPort.delete(entry)
-    build.groups?.remove(entry)
-    build.rooms?.remove(entry)
-    build.slots?.remove(entry)
+    build.candidates?.remove(entry)
     this.#machineLoads?.remove(entry)
     build.heartbeating.delete(entry)
     build.awaitingFirstHeartbeat.delete(entry)
@@ -317,13 +314,17 @@ export class Inventory {
     entry.places = left.length > 0 ? left : noPlaces
   }
 
-  #indexSlots(build: BuildEntry): void {
-    build.slots = sessionsPerServer(build.record.spec) > 1 ? new SlotIndex(build) : undefined
-    for (const entry of build.slots?.all ?? []) this.#changes.push({ type: 'places', entry })
+  #indexCandidates(build: BuildEntry): void {
+    if (build.candidates) build.candidates.specChanged()
+    else if (sessionsPerServer(build.record.spec) > 1) candidatesOf(build)
+    if (!build.candidates?.takesSeveral) return
+    const { active, reserved } = build.buckets
+    const free = [...active, ...reserved].filter((entry) => freePlacesOn(entry) > 0)
+    for (const entry of free) this.#changes.push({ type: 'places', entry })
   }
 
-  #placesChanged(entry: ServerEntry): void {
-    if (entry.build.slots?.place(entry)) this.#changes.push({ type: 'places', entry })
+  #updatePlaces(entry: ServerEntry): void {
+    if (entry.build.candidates?.updatePlaces(entry)) this.#changes.push({ type: 'places', entry })
   }
 
   #setRecord(entry: ServerEntry, record: Server): void {
@@ -333,13 +334,12 @@ export class Inventory {
     const to = this.#move(entry)
     this.#changes.push({ type: 'server', entry, before, record, from, to })
     if (to !== from && isReady(to)) this.#changes.push({ type: 'ready', entry })
-    if (before.data !== record.data || before.node !== record.node) entry.build.groups?.place(entry)
+    entry.build.candidates?.update(entry)
     if (before.node !== record.node) this.#machineLoads?.update(entry)
     if (before.sessions !== record.sessions) {
       this.players.sessionsChanged(entry, before, record)
     }
-    entry.build.rooms?.place(entry)
-    this.#placesChanged(entry)
+    this.#updatePlaces(entry)
   }
 
   #place(entry: ServerEntry): void {
@@ -354,7 +354,7 @@ export class Inventory {
     if (bucket === entry.bucket) return bucket
     entry.build.buckets[bucket].add(entry)
     entry.bucket = bucket
-    entry.build.groups?.place(entry)
+    entry.build.candidates?.update(entry)
     this.#machineLoads?.update(entry)
     if (bucket !== 'ready') entry.nextHeartbeatLink.set?.delete(entry)
     return bucket

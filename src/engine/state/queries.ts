@@ -98,8 +98,9 @@ export function standingByIn({ buckets }: BuildEntry): number {
 }
 
 /** The spec by which the build is scaled: its numbers as far as they are allowed, with as many servers as its sessions take. */
-export function scaledSpec({ record, slots }: BuildEntry, maxServers: number): BuildSpec {
-  return withSessionsStandingBy(clamped(record.spec, maxServers), slots ?? { free: 0, perServer: 1 })
+export function scaledSpec({ candidates, record }: BuildEntry, maxServers: number): BuildSpec {
+  const places = { free: candidates?.freePlaces ?? 0, perServer: candidates?.placesPerServer ?? 1 }
+  return withSessionsStandingBy(clamped(record.spec, maxServers), places)
 }
 
 /** Whether the build has the servers that it should have. */
@@ -110,8 +111,8 @@ export function readinessOfBuild(build: BuildEntry, maxServers: number): BuildRe
 }
 
 /** How many servers of the build so many callers need. */
-export function serversForCallers({ slots }: BuildEntry, callers: number): number {
-  return slots ? serversFor(callers, slots.perServer) : callers
+export function serversForCallers({ candidates }: BuildEntry, callers: number): number {
+  return candidates ? serversFor(callers, candidates.placesPerServer) : callers
 }
 
 /** Counts the Pending and Initializing servers that are not late. */

@@ -20,33 +20,29 @@ export function isByTime(order: AllocationOrder | undefined): boolean {
   return order === undefined || order.by === 'first-ready' || order.by === 'newest'
 }
 
-/** Negative if `a` is taken before `b`. Of equal ones, the one that has been standing by for longer is taken first. */
-export function compareCandidates(order: AllocationOrder | undefined, a: Candidate, b: Candidate): number {
+/**
+ * The server with the lowest rank is taken first, and of those with the same rank, the one that has been standing by for longest. A server
+ * without the counter of the order comes last.
+ */
+export function rankOf(order: AllocationOrder | undefined, { since, machineLoad, data }: Candidate): number {
   switch (order?.by) {
     case 'packed':
-      return b.machineLoad - a.machineLoad || a.since - b.since
+      return -machineLoad
     case 'distributed':
-      return a.machineLoad - b.machineLoad || a.since - b.since
+      return machineLoad
     case 'newest':
-      return b.since - a.since
+      return -since
     case 'least-available':
-      return byAvailable(order, a, b, 1) || a.since - b.since
+      return availableIn(data, order.counter) ?? Infinity
     case 'most-available':
-      return byAvailable(order, a, b, -1) || a.since - b.since
+      return -(availableIn(data, order.counter) ?? -Infinity)
     case 'first-ready':
     case undefined:
-      return a.since - b.since
+      return 0
   }
 }
 
-/** A server without the counter comes last. */
-function byAvailable({ counter = '' }: AllocationOrder, a: Candidate, b: Candidate, sign: 1 | -1): number {
-  const [inA, inB] = [availableIn(a, counter), availableIn(b, counter)]
-  if (inA === undefined || inB === undefined) return Number(inA === undefined) - Number(inB === undefined)
-  return sign * (inA - inB)
-}
-
-function availableIn({ data = noData }: Candidate, name: string): number | undefined {
-  const counter = Object.hasOwn(data.counters, name) ? data.counters[name] : undefined
+function availableIn({ counters }: ServerData = noData, name = ''): number | undefined {
+  const counter = Object.hasOwn(counters, name) ? counters[name] : undefined
   return counter && counter.capacity - counter.count
 }

@@ -15,7 +15,7 @@ export interface Selection {
   /** Undefined: the order of the build, see `orderOf`. */
   readonly order: AllocationOrder | undefined
   /** The only server that fits, if the request names one. The one selector then accepts it. */
-  readonly server?: Ref
+  readonly server?: Ref | undefined
 }
 
 /**
@@ -30,11 +30,11 @@ export function selectionOf(
 ): Selection | undefined {
   const { buildID, select, server, order, labels, annotations, counters, lists } = request
   const { order: buildOrder } = spec
-  const named = server && { server: { namespace: server.namespace ?? 'default', name: server.name } }
+  const named = server && { namespace: server.namespace ?? 'default', name: server.name }
   const selectors = select ?? (server ? [{}] : selectorsOf(buildID ?? '', spec))
   if ((labels ?? annotations ?? counters ?? lists) === undefined) {
     const isOrdered = order ? order.by !== 'first-ready' || confirms : buildOrder && buildOrder.by !== 'first-ready'
-    return select || named || isOrdered ? { selectors, change: undefined, order, ...named } : undefined
+    return select || named || isOrdered ? { selectors, change: undefined, order, server: named } : undefined
   }
   const change = {
     ...(labels && { labels }),
@@ -42,7 +42,7 @@ export function selectionOf(
     ...(counters && { counters }),
     ...(lists && { lists }),
   }
-  return { selectors, change, order, ...named }
+  return { selectors, change, order, server: named }
 }
 
 function selectorsOf(buildID: string, spec: Pick<BuildSpec, 'sessionsPerServer'>): readonly ServerSelector[] {

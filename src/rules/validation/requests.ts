@@ -266,7 +266,7 @@ function plainCopy(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(plainCopy)
   if (!isObject(value)) return value
   const copy = { ...value }
-  for (const name of Object.keys(copy)) {
+  for (const name in copy) {
     const part = copy[name]
     if (typeof part === 'object') copy[name] = plainCopy(part)
   }

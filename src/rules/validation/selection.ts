@@ -8,21 +8,20 @@ import { checkCounterChanges } from './server-data.js'
 /** Checks the selectors and changes of a request that the schema has accepted. */
 export function checkSelection(request: Partial<AllocationRequest>): Refused | undefined {
   for (const [i, selector] of (request.select ?? []).entries()) {
-    const field = `select[${i}]`
     const { builds, buildLabels } = selector
     if (builds === undefined && Object.keys(buildLabels ?? {}).length === 0) {
-      return invalid(field, 'must name builds: set builds, or buildLabels to at least one label')
+      return invalid(`select[${i}]`, 'must name builds: set builds, or buildLabels to at least one label')
     }
     for (const part of ['buildLabels', 'matchLabels', 'counters', 'lists'] as const) {
       const conditions = selector[part]
       if (!conditions) continue
       const size = Object.keys(conditions).length
       const max = sizeLimits.selectorConditions
-      if (size > max) return invalid(`${field}.${part}`, `must have at most ${max} entries, but has ${size}`)
+      if (size > max) return invalid(`select[${i}].${part}`, `must have at most ${max} entries, but has ${size}`)
     }
     for (const [j, expression] of (selector.matchExpressions ?? []).entries()) {
-      const refused = checkExpression(`${field}.matchExpressions[${j}].values`, expression)
-      if (refused) return refused
+      const problem = problemOf(expression)
+      if (problem !== undefined) return invalid(`select[${i}].matchExpressions[${j}].values`, problem)
     }
   }
   if (request.server && request.order) return invalid('order', 'is not allowed beside server')
@@ -54,8 +53,9 @@ function checkOrder({ by, counter }: AllocationOrder, prefix: '' | 'spec.' = '')
     : invalid(`${prefix}order.counter`, `is not allowed for the order ${by}`)
 }
 
-function checkExpression(field: string, { operator, values }: LabelExpression): Refused | undefined {
+/** Of the values. */
+function problemOf({ operator, values }: LabelExpression): string | undefined {
   const needsValues = operator === 'In' || operator === 'NotIn'
-  if (needsValues && values === undefined) return invalid(field, `must be set for the operator ${operator}`)
-  return needsValues || values === undefined ? undefined : invalid(field, `is not allowed for the operator ${operator}`)
+  if (needsValues && values === undefined) return `must be set for the operator ${operator}`
+  return needsValues || values === undefined ? undefined : `is not allowed for the operator ${operator}`
 }

@@ -190,9 +190,11 @@ function objectCheck(schema: ObjectSchema): Check {
     isRequired: required.includes(name),
     check: checkOf(part),
   }))
+  const names: ReadonlySet<string> = new Set(Object.keys(properties))
   return (value, all) => {
     if (!isObject(value)) return mismatch(schema, value)
-    const unknown = unknownFields === 'refuse' ? unknownFieldIn(value, schema, all) : undefined
+    const hasUnknown = unknownFields === 'refuse' && hasOthers(value, names)
+    const unknown = hasUnknown ? unknownFieldIn(value, schema, all) : undefined
     const early = unknown ?? conflictIn(value, schema)
     if (early && !all) return early
     if (early && early !== unknown) all?.push(early)
@@ -215,6 +217,12 @@ function addProblems(all: Problem[], prefix: string, check: Check, part: unknown
   // One more than are named, so that the message can say that there are more.
   if (all.length > maxProblems) return
   for (const problem of problemsIn(check, part)) all.push(prefixed(prefix, problem))
+}
+
+/** True if the object has fields with other names, or inherits some. Takes a fraction of the time of a list of them. */
+function hasOthers(value: object, names: ReadonlySet<string>): boolean {
+  for (const name in value) if (!names.has(name)) return true
+  return false
 }
 
 /** Returns the problem of the first unknown field, which lists the known ones, and adds those of the others to `all`. */

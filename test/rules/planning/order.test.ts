@@ -2,7 +2,7 @@
 import { describe, expect, it } from 'vitest'
 import type { AllocationOrder } from '../../../src/rules/model/allocation.js'
 import { noData } from '../../../src/rules/model/server-data.js'
-import { type Candidate, compareCandidates } from '../../../src/rules/planning/order.js'
+import { type Candidate, rankOf } from '../../../src/rules/planning/order.js'
 
 const server = (name: string, since: number, machineLoad: number, count?: number) => ({
   ...{ name, since, machineLoad },
@@ -29,7 +29,7 @@ describe('of servers that fit', () => {
     [{ by: 'least-available', counter: 'constructor' }, 'old middle late plain twin'],
   ])('%j takes them in this order: %s', (order, names) => {
     for (const given of [servers, [...servers].reverse()]) {
-      const sorted = [...given].sort((a, b) => compareCandidates(order, a, b))
+      const sorted = [...given].sort((a, b) => rankOf(order, a) - rankOf(order, b) || a.since - b.since)
       expect(sorted.map(({ name }) => name).join(' ')).toBe(names)
     }
   })

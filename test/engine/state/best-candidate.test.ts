@@ -1,12 +1,12 @@
 /** The server that goes first is the one that sorting all servers finds, whatever has happened to them before. */
 import { fc, test } from '@fast-check/vitest'
 import { expect } from 'vitest'
-import { bestByMachine, firstThatFits } from '../../../src/engine/state/best-server.js'
-import { DataGroups } from '../../../src/engine/state/data-groups.js'
+import { bestByMachine, firstThatFits } from '../../../src/engine/state/best-candidate.js'
+import { candidatesOf } from '../../../src/engine/state/candidates.js'
 import type { ServerEntry } from '../../../src/engine/state/entries.js'
 import type { AllocationOrder } from '../../../src/rules/model/allocation.js'
 import { noData, type ServerData } from '../../../src/rules/model/server-data.js'
-import { compareCandidates, isByMachine } from '../../../src/rules/planning/order.js'
+import { isByMachine, rankOf } from '../../../src/rules/planning/order.js'
 import { aServerRecord, aSession, hear, standsBy, stock, take } from '../support.js'
 
 const orders: readonly (AllocationOrder | undefined)[] = [
@@ -42,10 +42,7 @@ test.prop([steps, fc.nat(30), fc.constantFrom('dust', 'ridge', undefined)])(
     let now = 0
     for (const [i, { what, server, node, map: label, count }] of all.entries()) {
       // From some moment on, as the first request that selects servers asks for.
-      if (i === indexedAfter) {
-        build.groups = new DataGroups(build)
-        build.groups.indexMachines(inventory.machineLoads)
-      }
+      if (i === indexedAfter) candidatesOf(build).allocatableOn(inventory.machineLoads)
       const entry = entries.get(server)
       const data = dataOf(label, count)
       if (!entry) {
@@ -70,8 +67,6 @@ test.prop([steps, fc.nat(30), fc.constantFrom('dust', 'ridge', undefined)])(
         entries.delete(server)
       }
     }
-    build.groups ??= new DataGroups(build)
-    build.groups.indexMachines(inventory.machineLoads)
     const isFit = (data: ServerData = noData) => map === undefined || data.labels['map'] === map
     const loadOf = ({ record }: ServerEntry) =>
       [...entries.values()].filter(
@@ -85,10 +80,14 @@ test.prop([steps, fc.nat(30), fc.constantFrom('dust', 'ridge', undefined)])(
           machineLoad: isByMachine(order) ? loadOf(entry) : 0,
           data: entry.record.data,
         }))
-        const [first] = candidates.filter(({ data }) => isFit(data)).sort((a, b) => compareCandidates(order, a, b))
-        const pick = isByMachine(order) ? bestByMachine : firstThatFits
-        const picked = pick([build], { bucket, change: undefined, order }, isFit)
-        expect(picked?.entry.record.name).toBe(first?.entry.record.name)
+        const [first] = candidates
+          .filter(({ data }) => isFit(data))
+          .sort((a, b) => rankOf(order, a) - rankOf(order, b) || a.since - b.since)
+        const ranking = { bucket, change: undefined, order }
+        const picked = isByMachine(order)
+          ? bestByMachine([build], ranking, isFit, inventory.machineLoads)
+          : firstThatFits([build], ranking, isFit)
+        expect(picked?.record.name).toBe(first?.entry.record.name)
       }
     }
   },
