@@ -1,9 +1,9 @@
 /** The definition of GameServerAllocation: the allocation request of the API, and its outcome. */
-import { allocationDefaults } from '../../adapters/kubernetes/allocations/allocation-object.js'
+import { allocationDefaults } from '../../adapters/kubernetes/store/requested-allocations.js'
 import { allocation, allocationRequest } from '../../src/rules/schemas/allocation.js'
 import { time } from '../../src/rules/schemas/common.js'
-import type { Resource } from './definitions.js'
-import { eachOf, structural, type StructuralSchema, unbounded } from './structural-schema.js'
+import type { Resource } from '.scripts/crds/definitions.js'
+import { eachOf, structural, type StructuralSchema, unbounded } from '.scripts/crds/structural-schema.js'
 
 const text = { type: 'string' } as const
 const { sessionID, ...request } = allocationRequest.properties

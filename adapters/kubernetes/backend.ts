@@ -24,15 +24,13 @@ import { KubernetesApi } from './client/api.js'
 import { defaultKubeConfig } from './client/kube-config.js'
 import { WriteFence } from './client/write-fence.js'
 import { closeTimeoutMs, PodInstances } from './instances.js'
-import { createElector } from './leader-election/create-elector.js'
-import { findAgentEndpoint } from './nodes/agent-address.js'
+import { createElector } from './leader-election/elector.js'
+import { findAgentEndpoint } from './nodes/node-cache.js'
 import type { ResolvedKubernetesOptions } from './options.js'
-import { hasAnyPods } from './pods/any-pods.js'
-import { namesOf } from './pods/labels.js'
-import { podLogs } from './pods/pod-logs.js'
-import { writeStdin } from './pods/stdin.js'
-import { checkForKubernetes } from './provisioning/template.js'
-import { checkTemplate } from './provisioning/template-check.js'
+import { podLogs, writeStdin } from './pods/container-streams.js'
+import { hasAnyPods } from './pods/pod-cache.js'
+import { namesOf } from './pods/pod-objects.js'
+import { checkForKubernetes, checkTemplate } from './provisioning/template-check.js'
 import { type KubernetesStore, openKubernetesStore } from './store/store.js'
 
 export class KubernetesBackend implements Backend {
@@ -101,7 +99,7 @@ export class KubernetesBackend implements Backend {
 
   async agentEndpoint({ host }: AgentEndpointOptions = {}): Promise<AgentEndpoint> {
     await this.#lifecycle.open()
-    return findAgentEndpoint({ host, nodes: this.#instances.pods.nodes() })
+    return findAgentEndpoint(host, this.#instances.pods.nodes())
   }
 
   async create(spec: InstanceSpec, { signal }: CallOptions = {}): Promise<Instance> {
@@ -189,7 +187,10 @@ export class KubernetesBackend implements Backend {
     await waitAtMost(this.#options.clock, closeTimeoutMs, settled)
   }
 
-  /** The store may still write while it closes, and the elector while it gives up leadership or follows the leader. The last of them closes the API. */
+  /**
+   * The store may still write while it closes, and the elector while it gives up leadership or follows the leader. The last of them closes
+   * the API.
+   */
   #closeApi(): void {
     if (this.#lifecycle.isClosed && !this.#store && !this.#isElecting && !this.#isFollowing) this.#api.close()
   }

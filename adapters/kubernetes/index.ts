@@ -15,8 +15,8 @@ export type { KubernetesBackendOptions } from './options.js'
  * SDK's configuration. Pods keep running when this host stops and are found again by their labels. Builds, servers and
  * details are stored as custom resources (`crds.yaml`).
  *
- * Needs the package `@kubernetes/client-node`, unless a KubeConfig is given or the service account of a pod is used. Throws `invalid` if an option is invalid or no
- * cluster is configured, and `internal` if the package is missing. Connects on the first call, which rejects with
+ * Needs the package `@kubernetes/client-node`, unless a KubeConfig is given or the service account of a pod is used. Throws `invalid` if an
+ * option is invalid or no cluster is configured, and `internal` if the package is missing. Connects on the first call, which rejects with
  * `unavailable` if the cluster does not respond.
  */
 export function kubernetesBackend(options: KubernetesBackendOptions = {}): Backend {

@@ -16,23 +16,19 @@ import { Terminations } from '../shared/terminations.js'
 import type { KubernetesApi } from './client/api.js'
 import type { OwnerReference } from './client/kube-objects.js'
 import type { WriteFence } from './client/write-fence.js'
-import { CordonedNodes } from './nodes/cordoned-nodes.js'
+import { CordonedNodes } from './nodes/node-cache.js'
 import { type HeldPort, NodePorts } from './nodes/node-ports.js'
 import type { ResolvedKubernetesOptions } from './options.js'
 import { ActiveLabels } from './pods/active-labels.js'
-import { isBlockedByHostPorts, templateHostPorts } from './pods/host-ports.js'
-import { namesOf, recoverIdentity } from './pods/labels.js'
 import { PodCache } from './pods/pod-cache.js'
-import type { PodSnapshot } from './pods/pod-snapshot.js'
-import { IncompletePods } from './provisioning/incomplete-pods.js'
-import { InstanceNumbers } from './provisioning/instance-numbers.js'
-import { PodCreation, type PodCreationDependencies } from './provisioning/pod-creation.js'
+import { namesOf, type PodSnapshot, publicPortsOf, recoverIdentity } from './pods/pod-objects.js'
+import { isBlockedByHostPorts, templateHostPorts } from './pods/pod-status.js'
+import { IncompletePods, PodCreation, type PodCreationDependencies } from './provisioning/pod-creation.js'
 import { PodTermination, type PodTerminationDependencies } from './provisioning/pod-termination.js'
-import { PodEvents } from './provisioning/pod-events.js'
-import { SdkSecrets } from './provisioning/sdk-secrets.js'
-import { SlowStarts } from './provisioning/slow-starts.js'
+import { InstanceNumbers, SdkSecrets } from './provisioning/sdk-secrets.js'
+import { PodEvents, SlowStarts } from './provisioning/slow-starts.js'
 
-export interface PodInstancesDependencies {
+interface PodInstancesDependencies {
   readonly api: KubernetesApi
   readonly fence: WriteFence
   readonly listeners: Listeners
@@ -64,13 +60,13 @@ export class PodInstances {
     const report = (nodes: ReadonlyMap<string, number>) =>
       listeners.notifyAll((listener) => listener.maintenance?.(nodes))
     this.#cordonedNodes = noticeMs === undefined ? undefined : new CordonedNodes({ clock, noticeMs, report })
+    const context = { api, clock, logger }
+    const names = namesOf(apiGroup)
     this.pods = new PodCache({
-      api,
-      clock,
-      logger,
+      ...context,
       namespaces,
       publicAddress,
-      names: namesOf(apiGroup),
+      names,
       startProblemsOf: (podUid) => ({
         secretError: this.#secrets.errorOf(podUid),
         ...this.#slowStarts.problemsOf(podUid),
@@ -81,17 +77,17 @@ export class PodInstances {
     })
     const { pods } = this
     this.#ports = new NodePorts(portRange, clock, () => this.#heldPorts())
-    const numbers = new InstanceNumbers({ api, names: namesOf(apiGroup), pods })
-    this.#secrets = new SdkSecrets({ api, clock, logger, pods, numbers, platform: options.platform })
+    const numbers = new InstanceNumbers({ api, names, pods })
+    this.#secrets = new SdkSecrets({ ...context, pods, numbers, platform: options.platform })
     this.#slowStarts = new SlowStarts({
       clock,
       logger,
       pods,
       ports: this.#ports,
-      events: new PodEvents({ api, clock, logger }),
+      events: new PodEvents(context),
       isLeading: () => fence.check() === undefined,
     })
-    this.#activeLabels = new ActiveLabels({ api, clock, logger, pods, names: namesOf(apiGroup) })
+    this.#activeLabels = new ActiveLabels({ ...context, pods, names })
     this.#creations = new Creations(listeners)
     this.#incompletePods = new IncompletePods({
       api,
@@ -227,7 +223,7 @@ export class PodInstances {
     if (instance.phase !== 'pending' || !this.#hasForeignPorts(snapshot)) return instance
     // Reported as exited so that the fleet creates a replacement, which may be schedulable with other ports.
     const { ref, uid, ports } = identity
-    const numbers = ports.map((port) => port.public).join(', ')
+    const numbers = publicPortsOf(identity).join(', ')
     const reason = `cannot be scheduled: pods outside the fleet use public ports ${numbers} on every suitable node`
     return { ref, uid, phase: 'exited', interrupted: true, reason, ports }
   }
@@ -247,7 +243,7 @@ export class PodInstances {
     if (this.#incompletePods.isRemoving(snapshot)) return
     this.#secrets.podChanged(snapshot)
     this.#slowStarts.podChanged(snapshot)
-    if (this.#hasForeignPorts(snapshot)) this.#ports.markForeign(snapshot.identity.ports.map((port) => port.public))
+    if (this.#hasForeignPorts(snapshot)) this.#ports.markForeign(publicPortsOf(snapshot.identity))
     // No notification is needed: `create` returns the instance.
     if (this.#creations.has(keyOf(snapshot.identity.ref))) return
     if (this.#incompletePods.isKnownComplete(snapshot)) this.#notifyChanged(this.#instanceOf(snapshot))
@@ -293,7 +289,10 @@ export class PodInstances {
   }
 }
 
-/** The next leader writes the labels that are not written within this time. It cannot lead, and nobody allocate, before this host has closed. */
+/**
+ * The next leader writes the labels that are not written within this time. It cannot lead, and nobody allocate, before this host has
+ * closed.
+ */
 const labelsTimeoutMs = 50
 
 /** Creations that finish within this time leave nothing for the next leader to clean up. */

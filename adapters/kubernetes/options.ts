@@ -68,16 +68,7 @@ export interface KubernetesBackendOptions extends PlatformOptions {
   readonly clock?: Clock
 }
 
-/** Options without a fixed default. */
-type Optional =
-  'kubeConfig' | 'namespaces' | 'systemNamespace' | 'publicAddress' | 'identity' | 'pod' | 'cordonNoticeMs'
-
-export type ResolvedKubernetesOptions = Omit<
-  Required<KubernetesBackendOptions>,
-  'portRange' | 'logger' | keyof PlatformOptions | Optional
-> & {
-  readonly [name in Optional]: KubernetesBackendOptions[name]
-} & { readonly portRange: PortRange; readonly logger: Logger; readonly platform: PlatformOptions }
+export type ResolvedKubernetesOptions = ReturnType<typeof resolveKubernetesOptions>
 
 const reader: OptionReader = new OptionReader('kubernetesBackend')
 
@@ -102,10 +93,14 @@ const optionNames = [
   'clock',
 ] as const satisfies readonly (keyof KubernetesBackendOptions)[]
 
+const domain = /^(?=.{1,200}$)[a-z0-9]([-.a-z0-9]*[a-z0-9])?\.[a-z]+$/
+const podName = /^(?=.{1,253}$)[a-z0-9]([-.a-z0-9]*[a-z0-9])?$/
+const word = /^[\w.-]{1,200}$/
+
 /** Throws `invalid`, naming the invalid option. */
-export function resolveKubernetesOptions(options: KubernetesBackendOptions): ResolvedKubernetesOptions {
+export function resolveKubernetesOptions(options: KubernetesBackendOptions) {
   reader.rejectUnknown(options, optionNames)
-  const { kubeConfig, systemNamespace, publicAddress, pod, cordonNoticeMs } = options
+  const { kubeConfig, systemNamespace, publicAddress, identity, pod, cordonNoticeMs } = options
   if (kubeConfig !== undefined && !isKubeConfig(kubeConfig)) {
     reader.reject('kubeConfig', 'must be a KubeConfig of @kubernetes/client-node', typeof kubeConfig)
   }
@@ -115,13 +110,21 @@ export function resolveKubernetesOptions(options: KubernetesBackendOptions): Res
     kubeConfig,
     systemNamespace,
     namespaces: options.namespaces === undefined ? undefined : namespaces(options.namespaces),
-    apiGroup: apiGroup(options.apiGroup ?? defaultApiGroup),
+    apiGroup: matching(
+      'apiGroup',
+      options.apiGroup ?? defaultApiGroup,
+      domain,
+      'must be a domain such as mps.gamekeeper.com',
+    ),
     portRange: reader.portRange(options.portRange ?? defaultPortRange),
     publicAddress: publicAddress === undefined ? undefined : reader.host('publicAddress', publicAddress),
     platform: readPlatformOptions(reader, options),
     scheduling: scheduling(options.scheduling),
-    identity: identity(options.identity),
-    pod: pod === undefined ? undefined : podName(pod),
+    identity:
+      identity === undefined
+        ? undefined
+        : matching('identity', identity, word, 'must be 1 to 200 letters, digits, dashes, dots or underscores'),
+    pod: pod === undefined ? undefined : matching('pod', pod, podName, 'must be the name of a pod'),
     leaseMs: leaseMs(options.leaseMs ?? 2_000),
     requestsPerSecond: reader.integer('requestsPerSecond', options.requestsPerSecond, 2_000),
     connections: reader.integer('connections', options.connections, 64),
@@ -144,31 +147,14 @@ function namespaces(value: unknown): readonly string[] {
   )
 }
 
-function apiGroup(value: unknown): string {
-  if (typeof value !== 'string' || value.length > 200 || !/^[a-z0-9]([-.a-z0-9]*[a-z0-9])?\.[a-z]+$/.test(value)) {
-    reader.reject('apiGroup', 'must be a domain such as mps.gamekeeper.com', value)
-  }
+function matching(name: keyof KubernetesBackendOptions, value: unknown, pattern: RegExp, must: string): string {
+  if (typeof value !== 'string' || !pattern.test(value)) reader.reject(name, must, value)
   return value
 }
 
 function scheduling(value: unknown): Scheduling {
   const found = schedulings.find((one) => one === (value ?? 'packed'))
   return found ?? reader.reject('scheduling', `must be ${schedulings.join(' or ')}`, value)
-}
-
-function identity(value: unknown): string | undefined {
-  if (value === undefined) return undefined
-  if (typeof value !== 'string' || !/^[\w.-]{1,200}$/.test(value)) {
-    reader.reject('identity', 'must be 1 to 200 letters, digits, dashes, dots or underscores', value)
-  }
-  return value
-}
-
-function podName(value: unknown): string {
-  if (typeof value !== 'string' || value.length > 253 || !/^[a-z0-9]([-.a-z0-9]*[a-z0-9])?$/.test(value)) {
-    reader.reject('pod', 'must be the name of a pod', value)
-  }
-  return value
 }
 
 function leaseMs(value: unknown): number {

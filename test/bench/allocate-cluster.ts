@@ -10,16 +10,16 @@ import type { KubernetesApi } from '../../adapters/kubernetes/client/api.js'
 import { type KubeObject, pathOf, pods as podType } from '../../adapters/kubernetes/client/kube-objects.js'
 import { makeNamespace, removeNamespace } from '../adapters/kubernetes/support/cluster.js'
 import {
-  HollowGames,
   hollowBuild,
+  HollowGames,
   removePod,
   removePods,
   standingBy,
 } from '../adapters/kubernetes/support/scale-fleet.js'
 import { BareWrites, connections, listServers, newApi, whenSaved } from './bare-writes.js'
 import { median } from './cost.js'
-import { onCluster } from './kubernetes.js'
 import { hasCapacity } from './kubernetes-start.js'
+import { onCluster } from './kubernetes.js'
 import { post, type Target } from './load.js'
 import { type Load, loadThrough, openConnections } from './many-connections.js'
 import { type Bench, ratioAtLeast, ratioAtMost, type Row } from './row.js'

@@ -2,7 +2,7 @@
 import { KubernetesApi } from '../../adapters/kubernetes/client/api.js'
 import { defaultKubeConfig } from '../../adapters/kubernetes/client/kube-config.js'
 import { type KubeObject, pathOf, revisionOf, typeMetaOf } from '../../adapters/kubernetes/client/kube-objects.js'
-import { fleetResources } from '../../adapters/kubernetes/store/objects/custom-resources.js'
+import { fleetResources } from '../../adapters/kubernetes/store/custom-collection.js'
 import { systemClock } from '../../src/contracts/clock.js'
 import { isObject } from '../../src/rules/validation/problem.js'
 

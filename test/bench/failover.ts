@@ -12,8 +12,8 @@ import { makeNamespace, removeNamespace } from '../adapters/kubernetes/support/c
 import { type ForwardingHostOptions, open } from '../adapters/kubernetes/support/forwarding-host.js'
 import { hollowBuild, removePods } from '../adapters/kubernetes/support/scale-fleet.js'
 import { listServers, whenSaved } from './bare-writes.js'
-import { onCluster } from './kubernetes.js'
 import { hasCapacity } from './kubernetes-start.js'
+import { onCluster } from './kubernetes.js'
 import { atMost, type Bench, type Row } from './row.js'
 import { startSubject } from './subject.js'
 

@@ -11,10 +11,10 @@ import { silentLogger } from '../../src/contracts/logger.js'
 import { withTimeout } from '../../src/util/with-timeout.js'
 import { makeNamespace, removeNamespace } from '../adapters/kubernetes/support/cluster.js'
 import {
-  HollowGames,
-  hollowBuild,
-  hollowPod,
   freeHollowPods,
+  hollowBuild,
+  HollowGames,
+  hollowPod,
   removePods,
   standingBy,
 } from '../adapters/kubernetes/support/scale-fleet.js'

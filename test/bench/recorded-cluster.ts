@@ -7,7 +7,7 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import type { AddressInfo } from 'node:net'
 import { json } from 'node:stream/consumers'
 import { setTimeout as pause } from 'node:timers/promises'
-import { seal } from '../../adapters/kubernetes/store/key/sealing.js'
+import { seal } from '../../adapters/kubernetes/store/fleet-key.js'
 
 interface Recorded {
   readonly metadata: { readonly name: string; readonly namespace?: string; readonly [field: string]: unknown }

@@ -92,6 +92,8 @@ describe('imports between the folders of a folder', () => {
     ['src/http/core/x.ts', `import { guard } from '../access/guard.js'`, 'in src/http/, core is below access'],
     ['src/http/operations.ts', `import type { Routes } from './routes/routes.js'`, 'operations.ts is below routes'],
     ['src/http/api/x.ts', `export { serve } from '../index.js'`, 'api is below index.ts'],
+    ['adapters/kubernetes/client/x.ts', `import type { Names } from '../pods/x.js'`, 'client is below pods'],
+    ['adapters/kubernetes/store/journal/x.ts', `import { X } from '../store.js'`, 'journal is below store.ts'],
     ['src/http/new/x.ts', '', 'src/http/new has no place in the order of src/http/'],
   ])('reject in %s: %s', (file, text, reason) => {
     expect(upwardImports(file, text)).toEqual([expect.stringContaining(reason)])

@@ -67,7 +67,7 @@ const table: readonly Commands[] = [
   {
     page: 'docs/guides/kubernetes.md',
     begins: 'kubectl wait',
-    ran: 'test/adapters/kubernetes/allocations/allocations.test.ts',
+    ran: 'test/adapters/kubernetes/store/allocations/allocations.test.ts',
     instead: 'the test reads the status itself, since older versions of kubectl cannot wait for it',
   },
   {

@@ -7,8 +7,10 @@ import { filesUnder, read, root } from './sources.js'
 
 const topLevel = [
   'CHANGELOG.md',
+  'CONTRIBUTING.md',
   'LICENSE',
   'README.md',
+  'SECURITY.md',
   'adapters',
   'docs',
   'examples',

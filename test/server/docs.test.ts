@@ -1,8 +1,8 @@
 /** README.md and the reference match the code: their tables list what exists, with its defaults. */
 import { join } from 'node:path'
+import { defaultLimits, errorCodes, FleetError } from 'gamekeeper'
 import ts from 'typescript'
 import { describe, expect, it } from 'vitest'
-import { defaultLimits, errorCodes, FleetError } from 'gamekeeper'
 import { dockerBackend } from '../../adapters/docker/index.js'
 import { kubernetesBackend } from '../../adapters/kubernetes/index.js'
 import { processBackend } from '../../adapters/process/index.js'

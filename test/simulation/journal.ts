@@ -1,7 +1,7 @@
 /** The journal of the Kubernetes store, for the simulation: the real code on the simulated store. */
-import { openEntry, standingOf, type JournalEntry } from '../../adapters/kubernetes/store/journal/entry.js'
+import { type JournalEntry, openEntry, standingOf } from '../../adapters/kubernetes/store/journal/entries.js'
 import { ServerJournal } from '../../adapters/kubernetes/store/journal/server-journal.js'
-import { serverStatus, withStatus } from '../../adapters/kubernetes/store/objects/server-object.js'
+import { serverStatus, withStatus } from '../../adapters/kubernetes/store/server-object.js'
 import { silentLogger } from '../../src/contracts/logger.js'
 import type { TestedJournal } from './models/tested-journal.js'
 

@@ -1,9 +1,10 @@
 /** Maps failed calls to FleetErrors, and preserves the API server's status and reason for callers that need them. */
 import { FleetError, messageOf } from '../../../src/contracts/errors.js'
 import { isObject } from '../../../src/rules/validation/problem.js'
-import { type Fields, objectsAt } from '../../../src/rules/validation/template-shape.js'
+import { type Fields, objectAt, objectsAt, stringAt } from '../../../src/rules/validation/template-shape.js'
+import { numberAt } from './kube-objects.js'
 
-export interface FieldCause {
+interface FieldCause {
   /** For example `FieldValueInvalid` or `NamespaceTerminating`. */
   readonly reason: string
   /** Path of the field: `spec.containers[0].name`. */
@@ -59,14 +60,13 @@ export function parseApiError(status: number, text: string): ApiError {
 
 /** Creates the error from a parsed Status object, such as the one in a watch's ERROR event. */
 export function apiErrorFrom(body: Readonly<Record<string, unknown>>, fallback: number): ApiError {
-  const { code, reason, message, details } = body
-  const name = isObject(details) ? details['name'] : undefined
+  const details = objectAt(body, 'details')
   return new ApiError(
-    typeof code === 'number' ? code : fallback,
-    typeof reason === 'string' ? reason : '',
-    typeof message === 'string' ? message : `HTTP ${fallback}`,
-    typeof name === 'string' ? name : undefined,
-    isObject(details) ? objectsAt(details, 'causes').flatMap(causeFrom) : [],
+    numberAt(body, 'code') ?? fallback,
+    stringAt(body, 'reason') ?? '',
+    stringAt(body, 'message') ?? `HTTP ${fallback}`,
+    stringAt(details, 'name'),
+    objectsAt(details, 'causes').flatMap(causeFrom),
   )
 }
 
@@ -83,6 +83,16 @@ export function isNamespaceTerminating(error: unknown): boolean {
 /** Whether the name is already in use. Other 409 responses have other causes, such as a concurrent quota update. */
 export function isAlreadyExists(error: unknown): boolean {
   return statusOf(error) === 409 && reasonOf(error) === 'AlreadyExists'
+}
+
+/** Resolves with undefined if the call rejects with `not-found`. */
+export async function foundOrUndefined<T>(call: Promise<T>): Promise<T | undefined> {
+  try {
+    return await call
+  } catch (error) {
+    if (FleetError.is(error, 'not-found')) return undefined
+    throw error
+  }
 }
 
 /** The error to report for a failed creation. Makes every 409 except AlreadyExists retryable. */

@@ -1,6 +1,10 @@
-/** Fields common to all Kubernetes objects, and the objects' API paths. Pure. */
+/**
+ * What all objects of the Kubernetes API have in common: metadata, API paths, revisions, and how this adapter reads their fields. Every field
+ * may be missing, and one with the wrong type counts as missing. Pure.
+ */
 import { keyOf, type Ref } from '../../../src/rules/model/resources.js'
 import { isObject } from '../../../src/rules/validation/problem.js'
+import { type Fields, stringAt } from '../../../src/rules/validation/template-shape.js'
 
 export interface ResourceType {
   /** Empty for the core group. */
@@ -85,4 +89,54 @@ export function keyFor(object: KubeObject): string {
 /** The object's resourceVersion. Empty only for objects that did not come from the API server. */
 export function revisionOf({ metadata }: { readonly metadata: KubeMeta }): string {
   return metadata.resourceVersion ?? ''
+}
+
+/** Compares two revisions, which are increasing numbers. */
+export function isNewerRevision(a: string, b: string): boolean {
+  return Number(a) > Number(b)
+}
+
+export function numberAt(fields: Fields, name: string): number | undefined {
+  const value = fields[name]
+  return typeof value === 'number' ? value : undefined
+}
+
+/** Parses an RFC 3339 time into Unix milliseconds. */
+export function timeAt(fields: Fields, name: string): number | undefined {
+  const ms = Date.parse(stringAt(fields, name) ?? '')
+  return Number.isNaN(ms) ? undefined : ms
+}
+
+export function rfc3339(ms: number): string {
+  return new Date(ms).toISOString()
+}
+
+/** The fields of an object that this adapter reads; it drops the others, because thousands of objects are cached. */
+export type Optional<T> = { readonly [field in keyof T]?: T[field] | undefined }
+
+export type ObjectMeta = Optional<{
+  name: string
+  namespace: string
+  uid: string
+  labels: Readonly<Record<string, string>>
+  annotations: Readonly<Record<string, string>>
+  /** RFC 3339: the time at which deletion was requested plus the grace period. */
+  deletionTimestamp: string
+  deletionGracePeriodSeconds: number
+}>
+
+export type Condition = Optional<{ type: string; status: string; reason: string; message: string }>
+
+/** Checks only that the value looks like an object of the kind; the API server guarantees that it matches the schema. */
+export function hasObjectShape(value: unknown): boolean {
+  return isObject(value) && isObject(value['metadata']) && (value['spec'] === undefined || isObject(value['spec']))
+}
+
+export function conditionsOfTypes(
+  conditions: readonly Condition[] | undefined,
+  types: readonly string[],
+): readonly Condition[] | undefined {
+  return conditions
+    ?.filter(({ type = '' }) => types.includes(type))
+    .map(({ type, status, reason, message }) => ({ type, status, reason, message }))
 }

@@ -4,16 +4,21 @@
  */
 import type { Clock } from '../../../src/contracts/clock.js'
 
-export interface RateLimits {
+interface RateLimits {
   readonly perSecond: number
   readonly maxConcurrent: number
 }
 
-/** The fields of an `ApiCall` that determine when it starts. */
+/** What determines when a call starts. */
 export interface LimitedCall {
+  /** Takes precedence over all queued calls without priority. */
   readonly priority?: boolean
+  /** With `priority`: nobody waits for it. It does not end a pause between calls with priority. */
   readonly unattended?: boolean
-  /** Ignored if the call has priority. */
+  /**
+   * Group of calls that may hang together, such as those for one build. A group can use only part of the concurrency, so
+   * that the others continue. Ignored if the call has priority. Default: none.
+   */
   readonly group?: string | undefined
 }
 
@@ -33,9 +38,8 @@ export class RateLimiter {
   readonly #limits: RateLimits
   readonly #normalLimit: number
   readonly #groupedLimit: number
-  /** Token bucket: the number of calls that may start now, limited to one second's worth. */
-  #tokens: number
-  #refilledAt: number
+  /** The calls that may start now, limited to one second's worth. */
+  readonly #tokens: TokenBucket
   #running = 0
   #priorityRunning = 0
   #priorityEndedAt = -Infinity
@@ -55,8 +59,8 @@ export class RateLimiter {
     this.#limits = limits
     this.#normalLimit = shareOf(limits.maxConcurrent, 1 - reservedShare)
     this.#groupedLimit = shareOf(this.#normalLimit, 1 - ungroupedShare)
-    this.#tokens = limits.perSecond
-    this.#refilledAt = clock.elapsed()
+    const { perSecond } = limits
+    this.#tokens = new TokenBucket({ burst: perSecond, perSecond }, clock.elapsed())
   }
 
   /** Returns true if the call may start immediately; the caller must then call `done` when it ends. */
@@ -115,15 +119,7 @@ export class RateLimiter {
   }
 
   #start(call: LimitedCall): boolean {
-    if (!this.#hasCapacity(call)) return false
-    const { perSecond } = this.#limits
-    if (this.#tokens < 1) {
-      const now = this.#clock.elapsed()
-      this.#tokens = Math.min(perSecond, this.#tokens + ((now - this.#refilledAt) / 1_000) * perSecond)
-      this.#refilledAt = now
-      if (this.#tokens < 1) return false
-    }
-    this.#tokens--
+    if (!this.#hasCapacity(call) || !this.#tokens.take(this.#clock.elapsed())) return false
     this.#count(call, 1)
     return true
   }
@@ -137,7 +133,7 @@ export class RateLimiter {
     // If calls are waiting for capacity instead of a token, `done` starts them.
     if (!next || this.#isScheduled) return
     this.#isScheduled = true
-    this.#clock.after(Math.max(1, ((1 - this.#tokens) / this.#limits.perSecond) * 1_000), () => {
+    this.#clock.after(Math.max(1, this.#tokens.msUntilNext), () => {
       this.#isScheduled = false
       this.#startQueued()
     })
@@ -165,6 +161,51 @@ export class RateLimiter {
     queue?.delete(waiting)
     if (queue?.size === 0) this.#queues.delete(group)
   }
+}
+
+/** At most `burst` tokens, of which `perSecond` are added in a second. `now` is in elapsed ms. */
+export class TokenBucket {
+  readonly #limits: TokenLimits
+  #tokens: number
+  #refilledAt: number
+
+  constructor(limits: TokenLimits, now: number) {
+    this.#limits = limits
+    this.#tokens = limits.burst
+    this.#refilledAt = now
+  }
+
+  has(now: number): boolean {
+    this.#refill(now)
+    return this.#tokens >= 1
+  }
+
+  take(now: number): boolean {
+    if (!this.has(now)) return false
+    this.#tokens--
+    return true
+  }
+
+  isFull(now: number): boolean {
+    this.#refill(now)
+    return this.#tokens === this.#limits.burst
+  }
+
+  /** As of the last look at it. */
+  get msUntilNext(): number {
+    return ((1 - this.#tokens) / this.#limits.perSecond) * 1_000
+  }
+
+  #refill(now: number): void {
+    const { burst, perSecond } = this.#limits
+    this.#tokens = Math.min(burst, this.#tokens + ((now - this.#refilledAt) / 1_000) * perSecond)
+    this.#refilledAt = now
+  }
+}
+
+interface TokenLimits {
+  readonly burst: number
+  readonly perSecond: number
 }
 
 function isAttended({ priority, unattended }: LimitedCall): boolean {

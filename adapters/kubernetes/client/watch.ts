@@ -4,18 +4,14 @@
  * backup, does not know it; and if watches open, but end before they tell anything, as behind some proxies.
  */
 import type { Clock } from '../../../src/contracts/clock.js'
-import type { Logger } from '../../../src/contracts/logger.js'
-import type { ApiStream } from './api-call.js'
-import { statusOf } from './api-errors.js'
-import type { KubernetesApi } from './api.js'
-import { randomFraction } from './jitter.js'
-import type { KubeObject } from './kube-objects.js'
-import { readWatchStream, type WatchEvent } from './watch-stream.js'
+import { pauseMs } from '../../../src/rules/lifecycle/backoff.js'
+import { isObject } from '../../../src/rules/validation/problem.js'
+import { objectAt, stringAt } from '../../../src/rules/validation/template-shape.js'
+import { apiErrorFrom, failedCall, statusOf } from './api-errors.js'
+import type { ApiContext, ApiStream } from './api.js'
+import { isKubeObject, isNewerRevision, type KubeObject } from './kube-objects.js'
 
-export interface WatchOptions {
-  readonly api: KubernetesApi
-  readonly clock: Clock
-  readonly logger: Logger
+interface WatchOptions extends ApiContext {
   /** The kind of objects watched, as named in messages: `pods`. */
   readonly what: string
   /** API path of the collection. */
@@ -26,7 +22,7 @@ export interface WatchOptions {
   readonly stallMs?: number
 }
 
-export interface WatchListener {
+interface WatchListener {
   /**
    * Receives all objects at this revision; objects missing from it no longer exist. Called at the start, and whenever changes may have
    * been missed.
@@ -48,8 +44,7 @@ export interface WatchListener {
 }
 
 const defaultStallMs = 90_000
-const initialPauseMs = 500
-const maxPauseMs = 30_000
+const retryLimits = { initialMs: 500, maxMs: 30_000 }
 /** After this many failures in a row, changes are read from lists. */
 const maxFailuresWithoutList = 4
 /** A connection that stays open this long counts as a success, even if it then breaks. */
@@ -123,7 +118,7 @@ class CollectionWatch {
     const { api, logger, what, path, query } = this.#options
     const { signal } = this.#aborter
     const listed = await api.list({ what: `list ${what}`, method: 'GET', path, query: { ...query }, signal })
-    const isRestored = isBefore(listed.revision, this.#revision)
+    const isRestored = isNewerRevision(this.#revision, listed.revision)
     this.#revision = listed.revision
     this.#mustList = false
     this.#mustVerify = false
@@ -157,7 +152,7 @@ class CollectionWatch {
         const from = this.#revision
         const query = { ...this.#options.query, limit: 1 }
         const { revision } = await api.list({ what: `list ${what}`, method: 'GET', path, query, signal })
-        if (!isBefore(revision, from)) continue
+        if (!isNewerRevision(from, revision)) continue
         this.#mustList = true
         this.#closeStream()
       }
@@ -194,7 +189,7 @@ class CollectionWatch {
       if ((await this.#read(stream)) !== 'ended') return
       this.#mustVerify = true
       // Counted as a failure; otherwise the loop would reconnect without a pause.
-      if (!this.#isOver() && openMs() < initialPauseMs) throw new Error('the server ended the watch at once')
+      if (!this.#isOver() && openMs() < retryLimits.initialMs) throw new Error('the server ended the watch at once')
     } finally {
       this.#closeStream = () => {}
       signal.removeEventListener('abort', close)
@@ -203,31 +198,66 @@ class CollectionWatch {
     }
   }
 
-  async #read(stream: ApiStream): Promise<'ended' | 'stalled' | 'superseded'> {
-    const { api, clock, what } = this.#options
-    const onEvent = (event: WatchEvent) => this.#handle(event)
+  /**
+   * Reads events until the server ends the watch, the watch stalls, or it must be replaced by a list. Rejects when it breaks or the server
+   * reports an error.
+   */
+  async #read({ body, stop }: ApiStream): Promise<'ended' | 'stalled' | 'superseded'> {
+    const { clock } = this.#options
+    let isStalled = false
+    const onStall = () => {
+      isStalled = true
+      stop()
+    }
+    let cancel = clock.after(this.#stallMs, onStall)
+    body.setEncoding('utf8')
+    let rest = ''
     try {
-      return await readWatchStream({ stream, clock, stallMs: this.#stallMs, what, server: api.server, onEvent })
+      for await (const chunk of body) {
+        cancel()
+        cancel = clock.after(this.#stallMs, onStall)
+        const lines = (rest + String(chunk)).split('\n')
+        rest = lines.pop() ?? ''
+        for (const line of lines) if (line !== '') this.#handle(line)
+      }
+      return 'ended'
     } catch (error) {
+      // The connection is either dead or merely quiet: the API server may have had nothing to send.
+      if (isStalled) return 'stalled'
       if (this.#mustList) return 'superseded'
       throw error
+    } finally {
+      cancel()
     }
   }
 
-  #handle(event: WatchEvent): void {
+  /** Handles one event, which is a line of JSON. */
+  #handle(line: string): void {
+    const { api, what } = this.#options
+    const event: unknown = JSON.parse(line)
+    if (!isObject(event)) throw new Error(`unexpected watch event of ${what}: not an object`)
+    const { type, object } = event
+    const fields = isObject(object) ? object : {}
+    if (type === 'ERROR') throw failedCall(apiErrorFrom(fields, 500), `watch ${what}`, api.server)
+    if (type !== 'BOOKMARK' && !isKubeObject(object))
+      throw new Error(`unexpected watch event of ${what}: ${String(type)} without an object`)
     if (this.#isOver()) return
     this.#failures = 0
-    if (event.type === 'changed') this.#listener.changed(event.object)
-    else if (event.type === 'deleted') this.#listener.deleted(event.object)
-    if (event.revision !== undefined) this.#revision = event.revision
+    if (isKubeObject(object)) {
+      if (type === 'ADDED' || type === 'MODIFIED') this.#listener.changed(object)
+      else if (type === 'DELETED') this.#listener.deleted(object)
+    }
+    // A bookmark reports a newer revision without a change.
+    this.#revision = stringAt(objectAt(fields, 'metadata'), 'resourceVersion') ?? this.#revision
   }
 
   #pauseMs(): number {
-    const longest = Math.min(maxPauseMs, initialPauseMs * 2 ** Math.min(this.#failures - 1, 10))
-    return longest * (0.5 + randomFraction(this.#options.clock) / 2)
+    return pauseMs(this.#failures, retryLimits) * (0.5 + randomFraction(this.#options.clock) / 2)
   }
 }
 
-function isBefore(a: string, b: string): boolean {
-  return Number(a) < Number(b)
+/** A random number from 0 (inclusive) to 1 (exclusive). */
+export function randomFraction(clock: Clock): number {
+  const [a = 0, b = 0] = clock.randomBytes(2)
+  return (a * 256 + b) / 65_536
 }

@@ -5,15 +5,30 @@
 import type { ElectionListener } from '../../../src/contracts/elector.js'
 import { FleetError, messageOf } from '../../../src/contracts/errors.js'
 import { pauseMs } from '../../../src/rules/lifecycle/backoff.js'
-import { randomFraction } from '../client/jitter.js'
 import { type KubeObject, revisionOf } from '../client/kube-objects.js'
+import { randomFraction } from '../client/watch.js'
 import { type TimePoint, WriteFence } from '../client/write-fence.js'
-import { AttemptFailures } from './attempt-failures.js'
-import type { CandidateDependencies } from './candidate-dependencies.js'
-import { FollowedLease } from './followed-lease.js'
-import { observe, type ObservedLease, otherHost, safeShare } from './lease.js'
-import { OwnLease } from './own-lease.js'
+import {
+  FollowedLease,
+  type LeaseDependencies,
+  observe,
+  type ObservedLease,
+  otherHost,
+  OwnLease,
+  safeShare,
+} from './lease.js'
 import { type Rival, RivalLeases } from './rival-leases.js'
+
+export interface CandidateDependencies extends LeaseDependencies {
+  /** Allows writes only while this host holds the lease. */
+  readonly fence?: WriteFence
+  /** Resolves to true if an object exists that only a leader creates, so a leader has run before. Default: false. */
+  readonly hasRun?: (signal: AbortSignal) => Promise<boolean>
+  /** Called when this host has become the leader, with a sentence that says who led before. */
+  readonly announce?: (message: string) => void
+  /** Why this host must not take the lease. Default: nothing prevents it. */
+  readonly obstacle?: () => string | undefined
+}
 
 export class Candidate {
   readonly #deps: CandidateDependencies
@@ -45,7 +60,10 @@ export class Candidate {
   #attemptAt = -Infinity
   /** The Lease as this host has written it last. */
   #written: KubeObject | undefined
-  readonly #failures: AttemptFailures
+  /** Number of attempts that failed in a row. */
+  #failures = 0
+  /** The last failure that was logged. */
+  #logged = { cause: '', at: -Infinity }
   /** Why this host cannot lead, as last reported. */
   #cause: string | undefined
   /** The other host that was last known to lead. */
@@ -55,7 +73,6 @@ export class Candidate {
     this.#deps = deps
     this.#listener = listener
     this.#fence = deps.fence ?? new WriteFence(deps.clock)
-    this.#failures = new AttemptFailures(deps)
     this.#lease = new OwnLease(deps)
     this.#followed = new FollowedLease(deps)
     this.#rivals = deps.scope && new RivalLeases({ ...deps, scope: deps.scope })
@@ -90,12 +107,12 @@ export class Candidate {
       this.#attemptAt = clock.elapsed()
       try {
         await this.#checkLease()
-        this.#failures.succeeded()
+        this.#failures = 0
         this.#block(this.#leads ? undefined : this.#deps.obstacle?.())
       } catch (error) {
         if (signal.aborted) return
         const cause: unknown = attempt.signal.reason ?? error
-        this.#failures.failed(cause, this.#leads)
+        this.#failed(cause)
         this.#block(messageOf(cause))
         this.#followed.readNext()
         // A caller may be awaiting the first result, so report that this host is not the leader.
@@ -104,6 +121,17 @@ export class Candidate {
       if (signal.aborted) return
       await api.pause(this.#pauseMs(), waker.signal)
     }
+  }
+
+  /** Logs the failure when its cause changes, and once a minute. */
+  #failed(error: unknown): void {
+    const { clock, logger } = this.#deps
+    this.#failures++
+    const message = `cannot ${this.#leads ? 'renew' : 'acquire'} the leader lease`
+    const cause = `${message}: ${messageOf(error)}`
+    if (cause === this.#logged.cause && clock.elapsed() < this.#logged.at + logMs) return
+    this.#logged = { cause, at: clock.elapsed() }
+    logger.warn({ err: error, failures: this.#failures }, message)
   }
 
   #block(cause: string | undefined): void {
@@ -137,8 +165,7 @@ export class Candidate {
     const { clock, leaseMs } = this.#deps
     if (this.#leads) return Math.max(0, this.#attemptAt + leaseMs / 4 - clock.elapsed())
     const jitter = 0.8 + 0.4 * randomFraction(clock)
-    if (this.#failures.count > 0)
-      return pauseMs(this.#failures.count, { initialMs: leaseMs / 20, maxMs: leaseMs }) * jitter
+    if (this.#failures > 0) return pauseMs(this.#failures, { initialMs: leaseMs / 20, maxMs: leaseMs }) * jitter
     const { msUntilRead } = this.#followed
     const isPolling = msUntilRead === 0 || this.#rival !== undefined
     return Math.min(isPolling ? (leaseMs / 5) * jitter : msUntilRead, this.#msUntilFree())
@@ -149,7 +176,7 @@ export class Candidate {
     if (await this.#checkWatched()) return
     // One conditional write renews the lease. The Lease is read if that fails, for example because someone edited it.
     const isHeld = this.#leads && this.#observed?.holder === identity
-    if (isHeld && this.#failures.count === 0 && (await this.#renew(this.#observed))) return
+    if (isHeld && this.#failures === 0 && (await this.#renew(this.#observed))) return
     const lease = await this.#followed.read(() => this.#lease.read(this.#attempt.signal))
     this.#rival = undefined
     if (lease === undefined) return this.#createMissing()
@@ -322,3 +349,6 @@ export class Candidate {
     return Math.max(this.#deps.leaseMs, this.#observed?.leaseMs ?? 0)
   }
 }
+
+/** A failure that persists is logged this often. */
+const logMs = 60_000

@@ -2,24 +2,10 @@
  * Finds Leases of other fleets in the same group whose hosts are configured with different namespaces. If such a fleet has a
  * leader and its scope overlaps with this fleet's, this host must not lead: the same builds would have two leaders.
  */
-import type { Clock } from '../../../src/contracts/clock.js'
-import type { Logger } from '../../../src/contracts/logger.js'
-import type { ApiCall } from '../client/api-call.js'
 import { statusOf } from '../client/api-errors.js'
-import type { KubernetesApi } from '../client/api.js'
+import type { ApiCall } from '../client/api.js'
 import { type KubeObject, leases, pathOf } from '../client/kube-objects.js'
-import { observe, type ObservedLease, overlaps, type Scope, scopeOf } from './lease.js'
-
-export interface RivalLeasesDependencies {
-  readonly api: KubernetesApi
-  readonly clock: Clock
-  readonly logger: Logger
-  readonly namespace: string
-  /** Name of this host's own Lease. */
-  readonly name: string
-  readonly scope: Scope
-  readonly leaseMs: number
-}
+import { type LeaseDependencies, observe, type ObservedLease, overlaps, type Scope, scopeOf } from './lease.js'
 
 export interface Rival {
   readonly holder: string
@@ -30,14 +16,14 @@ export interface Rival {
 type ObservedRival = ObservedLease & { readonly isMissing: boolean }
 
 export class RivalLeases {
-  readonly #deps: RivalLeasesDependencies
+  readonly #deps: LeaseDependencies & { readonly scope: Scope }
   /** Leases with overlapping scopes, by name. */
   readonly #observed = new Map<string, ObservedRival>()
   /** Name of the Lease in the last warning. */
   #warnedOf: string | undefined
   #warnedOfMissingPermission = false
 
-  constructor(deps: RivalLeasesDependencies) {
+  constructor(deps: LeaseDependencies & { readonly scope: Scope }) {
     this.#deps = deps
   }
 

@@ -1,16 +1,28 @@
-/** The nodes of the cluster, kept current by a watch. */
+/**
+ * The nodes of the cluster, kept current by a watch, and what is read from them: addresses, readiness, cordons, and which pods they accept.
+ */
+import { isIPv4 } from 'node:net'
+import type { AgentEndpoint } from '../../../src/contracts/backend.js'
 import type { Clock } from '../../../src/contracts/clock.js'
-import type { Logger } from '../../../src/contracts/logger.js'
-import type { KubernetesApi } from '../client/api.js'
-import { type KubeObject, nodes as nodeType, pathOf } from '../client/kube-objects.js'
+import { FleetError } from '../../../src/contracts/errors.js'
+import { isLoopback, isOwnAddress } from '../../../src/platform/own-address.js'
+import type { PodTemplateSpec } from '../../../src/rules/model/resources.js'
+import { isObject } from '../../../src/rules/validation/problem.js'
+import { objectAt, objectsAt, stringAt } from '../../../src/rules/validation/template-shape.js'
+import type { ApiContext } from '../client/api.js'
+import {
+  type Condition,
+  conditionsOfTypes,
+  hasObjectShape,
+  type KubeObject,
+  nodes as nodeType,
+  type ObjectMeta,
+  type Optional,
+  pathOf,
+} from '../client/kube-objects.js'
 import { watchCollection } from '../client/watch.js'
-import { type Node, nodeIn } from './node-objects.js'
-import { isReady, nodeAddress } from './node-status.js'
 
-export interface NodeCacheDependencies {
-  readonly api: KubernetesApi
-  readonly clock: Clock
-  readonly logger: Logger
+interface NodeCacheDependencies extends ApiContext {
   /** Called when the node's address or readiness has changed, or when it was cordoned or uncordoned. */
   readonly onChange: (name: string, node: Node | undefined) => void
 }
@@ -39,9 +51,8 @@ export class NodeCache {
 
   /** Keeps the cache current until the returned function is called. */
   follow(): () => void {
-    const { api, clock, logger } = this.#deps
     return watchCollection(
-      { api, clock, logger, what: 'nodes', path: pathOf(nodeType) },
+      { ...this.#deps, what: 'nodes', path: pathOf(nodeType) },
       {
         listed: (objects) => this.#setAll(objects),
         changed: (object) => this.#set(object.metadata.name, nodeIn(object)),
@@ -68,4 +79,154 @@ export class NodeCache {
 function isSame(a: Node, b: Node): boolean {
   const isSameCordon = (a.spec?.unschedulable === true) === (b.spec?.unschedulable === true)
   return isSameCordon && nodeAddress(a) === nodeAddress(b) && isReady(a) === isReady(b)
+}
+
+interface CordonedNodesDependencies {
+  readonly clock: Clock
+  readonly noticeMs: number
+  /** Called with the wall time in ms at which the maintenance of each cordoned node begins, whenever that changes. */
+  readonly report: (nodes: ReadonlyMap<string, number>) => void
+}
+
+/** The nodes that are cordoned, and when their maintenance begins: a fixed time after this host saw the cordon. */
+export class CordonedNodes {
+  readonly #deps: CordonedNodesDependencies
+  readonly #beginsAt = new Map<string, number>()
+  #isListed = false
+
+  constructor(deps: CordonedNodesDependencies) {
+    this.#deps = deps
+  }
+
+  /** The last report. Undefined until the nodes have been listed, because an unknown node may be cordoned. */
+  get current(): ReadonlyMap<string, number> | undefined {
+    return this.#isListed ? this.#beginsAt : undefined
+  }
+
+  /** Call when a node has changed or, with undefined, no longer exists. */
+  nodeChanged(name: string, node: Node | undefined): void {
+    const isCordoned = node?.spec?.unschedulable === true
+    if (isCordoned === this.#beginsAt.has(name)) return
+    const { clock, noticeMs } = this.#deps
+    if (isCordoned) this.#beginsAt.set(name, clock.now() + noticeMs)
+    else this.#beginsAt.delete(name)
+    if (this.#isListed) this.#deps.report(this.#beginsAt)
+  }
+
+  /** Call once all nodes have been listed. */
+  listed(): void {
+    this.#isListed = true
+    this.#deps.report(this.#beginsAt)
+  }
+}
+
+/**
+ * Finds an address of this machine at which pods can reach the agent. `host` is the configured listen address. Rejects with `invalid` if none can be detected and one must be
+ * configured.
+ */
+export async function findAgentEndpoint(host: string | undefined, nodes: Iterable<Node>): Promise<AgentEndpoint> {
+  const isWildcard = host === '0.0.0.0' || host === '::'
+  const isLocal = host !== undefined && isLoopback(host)
+  if (host !== undefined && !isWildcard && !isLocal) return { host, advertisedHost: host }
+  if (isLocal) throw mustBeConfigured(`pods cannot reach an agent on ${host}`, 'omit agent.host, or ')
+  for (const node of nodes) {
+    const address = internalAddress(node)
+    if (address !== undefined && (await isOwnAddress(address)))
+      return { host: host ?? address, advertisedHost: address }
+  }
+  throw mustBeConfigured(
+    'this host is not a node of the cluster, so the address at which pods reach its agent is unknown',
+  )
+}
+
+function mustBeConfigured(reason: string, alternative = ''): FleetError {
+  return new FleetError(
+    'invalid',
+    `${reason}: ${alternative}set agent: { host } to the listen address and agent: { address } to the address that pods use, such as that of a Service`,
+  )
+}
+
+type Taint = Optional<{ key: string; value: string; effect: string }>
+
+export type Node = Optional<{
+  metadata: ObjectMeta
+  spec: Optional<{ unschedulable: boolean; taints: readonly Taint[] }>
+  status: Optional<{
+    addresses: readonly Optional<{ type: string; address: string }>[]
+    conditions: readonly Condition[]
+  }>
+}>
+
+/** Keeps the fields that this adapter reads. */
+function nodeIn(value: unknown): Node | undefined {
+  if (!isNode(value)) return undefined
+  const { metadata = {}, spec = {}, status = {} } = value
+  return {
+    metadata: { name: metadata.name, labels: metadata.labels },
+    spec: { unschedulable: spec.unschedulable, taints: spec.taints },
+    status: { addresses: status.addresses, conditions: conditionsOfTypes(status.conditions, ['Ready']) },
+  }
+}
+
+function isNode(value: unknown): value is Node {
+  return hasObjectShape(value)
+}
+
+/** The address that players connect to: the node's ExternalIP, or its InternalIP if it has none. */
+export function nodeAddress(node: Node): string | undefined {
+  return addressOfType(node, 'ExternalIP') ?? internalAddress(node)
+}
+
+function internalAddress(node: Node): string | undefined {
+  return addressOfType(node, 'InternalIP')
+}
+
+/** The node's location according to its cloud provider: region and public DNS name. */
+export function nodePlatform(node: Node): { readonly region?: string; readonly fullyQualifiedDomainName?: string } {
+  const labels = node.metadata?.labels
+  const region = regionLabels.map((name) => labels?.[name]).find(Boolean)
+  const domainName = addressOfType(node, 'ExternalDNS')
+  return {
+    ...(region !== undefined && { region }),
+    ...(domainName !== undefined && { fullyQualifiedDomainName: domainName }),
+  }
+}
+
+/** The second is used in clusters created before Kubernetes 1.17. */
+const regionLabels = ['topology.kubernetes.io/region', 'failure-domain.beta.kubernetes.io/region']
+
+/** Prefers IPv4: the API and the game SDKs only have a field for an IPv4 address. */
+function addressOfType({ status }: Node, wanted: string): string | undefined {
+  const found = status?.addresses?.flatMap(({ type, address }) => (type === wanted && address ? [address] : []))
+  return found?.find(isIPv4) ?? found?.[0]
+}
+
+/** Whether the node is ready. If not, its kubelet may have stopped reporting, and the state of its pods is unknown. */
+export function isReady({ status }: Node): boolean {
+  return status?.conditions?.find(({ type }) => type === 'Ready')?.status === 'True'
+}
+
+/**
+ * Whether a pod with this template can currently be scheduled to the node, judging by cordon, taints and node selector.
+ * Required affinities are ignored: at worst, a port counts as free because of a node that never runs the pod.
+ */
+export function acceptsPod({ metadata, spec = {} }: Node, template: PodTemplateSpec): boolean {
+  if (spec.unschedulable) return false
+  const pod = objectAt(template, 'spec')
+  const { name, labels = {} } = metadata ?? {}
+  const pinned = stringAt(pod, 'nodeName')
+  if (pinned !== undefined && pinned !== name) return false
+  const selector = Object.entries(objectAt(pod, 'nodeSelector'))
+  if (selector.some(([label, value]) => labels[label] !== value)) return false
+  const tolerations = objectsAt(pod, 'tolerations')
+  const repelling = (spec.taints ?? []).filter(({ effect }) => effect !== 'PreferNoSchedule')
+  return repelling.every((taint) => tolerations.some((toleration) => tolerates(toleration, taint)))
+}
+
+function tolerates(toleration: unknown, { key = '', value = '', effect = '' }: Taint): boolean {
+  if (!isObject(toleration)) return false
+  const read = (name: string) => stringAt(toleration, name) ?? ''
+  if (read('effect') !== '' && read('effect') !== effect) return false
+  if (read('key') === '') return read('operator') === 'Exists'
+  return read('key') === key && (read('operator') === 'Exists' || read('value') === value)
 }

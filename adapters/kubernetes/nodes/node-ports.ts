@@ -8,7 +8,6 @@ import type { Clock } from '../../../src/contracts/clock.js'
 import type { FleetError } from '../../../src/contracts/errors.js'
 import type { PortRange } from '../../../src/rules/model/ports.js'
 import { ForeignPorts, PortRotation, portsExhausted } from '../../shared/port-rotation.js'
-import { AvoidedPorts } from './avoided-ports.js'
 
 export interface HeldPort {
   readonly port: number
@@ -114,5 +113,44 @@ export class NodePorts {
     const unscheduled = byNode.get(undefined)?.size ?? 0
     const reserved = unscheduled > 0 ? `, ${unscheduled} reserved by unscheduled pods` : ''
     return portsExhausted(this.#rotation.range, count, usage + reserved)
+  }
+}
+
+/** Ports that are avoided on individual nodes for a while. Pure, except that it reads the clock. */
+class AvoidedPorts {
+  readonly #clock: Clock
+  readonly #avoidMs: number
+  /** Contains only nodes with avoided ports. */
+  readonly #byNode = new Map<string, ForeignPorts>()
+
+  constructor(clock: Clock, avoidMs: number) {
+    this.#clock = clock
+    this.#avoidMs = avoidMs
+  }
+
+  mark(node: string, ports: readonly number[]): void {
+    if (ports.length === 0) return
+    const avoided = this.#byNode.get(node) ?? new ForeignPorts(this.#clock, this.#avoidMs)
+    this.#byNode.set(node, avoided)
+    avoided.mark(ports)
+  }
+
+  on(node: string): ReadonlySet<number> {
+    const ports = this.#byNode.get(node)?.current() ?? new Set<number>()
+    if (ports.size === 0) this.#byNode.delete(node)
+    return ports
+  }
+
+  /** The ports that are avoided on any node. */
+  *all(): Generator<number> {
+    for (const node of this.#byNode.keys()) yield* this.on(node)
+  }
+
+  /** The nodes on which one of these ports is avoided. */
+  nodesOf(ports: readonly number[]): readonly string[] {
+    return [...this.#byNode.keys()].filter((node) => {
+      const avoided = this.on(node)
+      return ports.some((port) => avoided.has(port))
+    })
   }
 }

@@ -12,10 +12,16 @@ import { keyOf, type Ref } from '../../../src/rules/model/resources.js'
 import { statusOf } from '../client/api-errors.js'
 import type { KubernetesApi } from '../client/api.js'
 import { pathOf, pods as podType } from '../client/kube-objects.js'
-import { buildKeyOf, evictAnnotation, type Names, protectionOf, unprotectedOf } from './labels.js'
-import type { PodSnapshot } from './pod-snapshot.js'
+import {
+  buildKeyOf,
+  evictAnnotation,
+  type Names,
+  type PodSnapshot,
+  protectionOf,
+  unprotectedOf,
+} from './pod-objects.js'
 
-export interface ActiveLabelsDependencies {
+interface ActiveLabelsDependencies {
   readonly api: Pick<KubernetesApi, 'request' | 'closed' | 'priorityPauseMs'>
   readonly clock: Clock
   readonly logger: Logger
@@ -84,7 +90,9 @@ export class ActiveLabels {
     if (!this.#cancelTimer || now + this.#waitMs(request) < this.#timerAt) this.#wake()
   }
 
-  /** Tries once to write all labels now. Resolves when that has succeeded or failed. Requests made after this call are written immediately. */
+  /**
+   * Tries once to write all labels now. Resolves when that has succeeded or failed. Requests made after this call are written immediately.
+   */
   flush(): Promise<void> {
     this.#isFlushing = true
     this.#wake()

@@ -1,29 +1,28 @@
 /** A cache of the fleet's pods, kept current by watches. While a watch is interrupted, it falls back to listing. */
 import { isDeepStrictEqual } from 'node:util'
-import type { Clock } from '../../../src/contracts/clock.js'
-import type { Logger } from '../../../src/contracts/logger.js'
+import { pauseMs } from '../../../src/rules/lifecycle/backoff.js'
 import { keyOf, type Ref } from '../../../src/rules/model/resources.js'
 import { unlessAborted } from '../../../src/util/signals.js'
 import { statusOf } from '../client/api-errors.js'
-import type { KubernetesApi } from '../client/api.js'
+import type { ApiContext, KubernetesApi } from '../client/api.js'
 import { type KubeObject, pathOf, pods as podType, refOf, revisionOf } from '../client/kube-objects.js'
-import { NodeCache } from '../nodes/node-cache.js'
-import type { Node } from '../nodes/node-objects.js'
+import { watchCollection } from '../client/watch.js'
+import { isReady, type Node, nodeAddress, NodeCache } from '../nodes/node-cache.js'
 import type { HeldPort } from '../nodes/node-ports.js'
-import { isReady, nodeAddress } from '../nodes/node-status.js'
-import { DeletionWaiters } from './deletion-waiters.js'
-import { FollowedPods, type PodSink } from './followed-pods.js'
-import { LabelRepair } from './label-repair.js'
-import { type Identity, identityOf, missingLabelsOf, type Names, withInstanceNumber } from './labels.js'
-import type { StartProblems } from './pending-reason.js'
-import { type Pod, podIn } from './pod-objects.js'
-import type { PodSnapshot } from './pod-snapshot.js'
-import { instanceOf } from './pod-status.js'
+import {
+  type Identity,
+  identityOf,
+  missingLabelsOf,
+  type Names,
+  type Pod,
+  podIn,
+  type PodSnapshot,
+  publicPortsOf,
+  withInstanceNumber,
+} from './pod-objects.js'
+import { instanceOf, type StartProblems } from './pod-status.js'
 
-export interface PodCacheDependencies {
-  readonly api: KubernetesApi
-  readonly clock: Clock
-  readonly logger: Logger
+interface PodCacheDependencies extends ApiContext {
   readonly names: Names
   /** Undefined means all namespaces. */
   readonly namespaces: readonly string[] | undefined
@@ -43,7 +42,8 @@ export class PodCache {
   readonly #snapshots = new Map<string, PodSnapshot>()
   readonly #nodes: NodeCache
   readonly #labelRepair: LabelRepair
-  readonly #deletions: DeletionWaiters
+  /** Wakes callers of `untilGone`, by pod uid. */
+  readonly #wakeUps = new Map<string, Set<() => void>>()
   readonly #stops: (() => void)[] = []
   #followed: readonly FollowedPods[] = []
   /** Number of calls to `invalidate`. */
@@ -53,17 +53,16 @@ export class PodCache {
 
   constructor(deps: PodCacheDependencies) {
     this.#deps = deps
-    const { api, clock, logger, names } = deps
-    this.#deletions = new DeletionWaiters(clock)
+    const { api, clock, logger } = deps
     this.#nodes = new NodeCache({ api, clock, logger, onChange: (name, node) => this.#nodeChanged(name, node) })
-    this.#labelRepair = new LabelRepair({ api, logger, names, pods: this })
+    this.#labelRepair = new LabelRepair(deps, this)
   }
 
   /** Resolves once everything is listed. Rejects with the API server's error; `start` can then be called again. */
   async start(): Promise<void> {
-    const { api, clock, logger, names, namespaces = [undefined] } = this.#deps
-    const deps = { api, clock, logger, labelSelector: names.server, sink: this.#sink() }
-    this.#followed = namespaces.map((namespace) => new FollowedPods({ ...deps, namespace }, this.#generation))
+    const { namespaces = [undefined] } = this.#deps
+    const sink = this.#sink()
+    this.#followed = namespaces.map((namespace) => new FollowedPods(this.#deps, namespace, sink, this.#generation))
     // Listed here so that errors reach the caller: a watch would only retry.
     await this.#nodes.list()
     for (const followed of this.#followed) await followed.list(undefined)
@@ -74,7 +73,7 @@ export class PodCache {
   stop(): void {
     this.#labelRepair.stop()
     for (const stop of this.#stops.splice(0)) stop()
-    this.#deletions.wakeAll()
+    for (const uid of [...this.#wakeUps.keys()]) this.#wake(uid)
   }
 
   find(ref: Ref): PodSnapshot | undefined {
@@ -136,12 +135,25 @@ export class PodCache {
 
   /** Resolves with true once the pod is deleted. Resolves with false after `ms`, or if woken while the pod still exists. */
   untilGone({ podUid, identity }: PodSnapshot, ms: number): Promise<boolean> {
-    return this.#deletions.until(podUid, () => this.find(identity.ref)?.podUid !== podUid, ms)
+    const isGone = () => this.find(identity.ref)?.podUid !== podUid
+    if (isGone()) return Promise.resolve(true)
+    return new Promise((resolve) => {
+      const wakeUps = this.#wakeUps.get(podUid) ?? new Set()
+      this.#wakeUps.set(podUid, wakeUps)
+      const wakeUp = () => {
+        cancel()
+        wakeUps.delete(wakeUp)
+        if (wakeUps.size === 0) this.#wakeUps.delete(podUid)
+        resolve(isGone())
+      }
+      const cancel = this.#deps.clock.after(ms, wakeUp)
+      wakeUps.add(wakeUp)
+    })
   }
 
   /** Makes callers of `untilGone` check again. */
   wake({ podUid }: PodSnapshot): void {
-    this.#deletions.wake(podUid)
+    this.#wake(podUid)
   }
 
   /** Call when the pod's start problems have changed. */
@@ -162,7 +174,7 @@ export class PodCache {
 
   /** Whether another pod of the fleet, on any node, has one of this pod's public ports. */
   sharesPort({ podUid, identity }: PodSnapshot): boolean {
-    const own = new Set(identity.ports.map((port) => port.public))
+    const own = new Set(publicPortsOf(identity))
     for (const other of this.#snapshots.values()) {
       if (other.podUid !== podUid && other.identity.ports.some((port) => own.has(port.public))) return true
     }
@@ -190,6 +202,10 @@ export class PodCache {
     if (pod.spec?.nodeName === undefined) return true
     const node = this.nodeOf(pod)
     return node !== undefined && isReady(node)
+  }
+
+  #wake(podUid: string): void {
+    for (const wakeUp of [...(this.#wakeUps.get(podUid) ?? [])]) wakeUp()
   }
 
   #sink(): PodSink {
@@ -292,5 +308,229 @@ export class PodCache {
     this.#labelRepair.forget(snapshot)
     this.#deps.onGone(snapshot)
     this.wake(snapshot)
+  }
+}
+
+interface AnyPodsInput {
+  readonly api: KubernetesApi
+  readonly names: Names
+  /** Undefined means all namespaces. */
+  readonly namespaces: readonly string[] | undefined
+  readonly timeoutMs: number
+  readonly signal: AbortSignal | undefined
+}
+
+/**
+ * Asks the API server whether the fleet has any pods. Bypasses the rate and connection limits, since leader election must not wait for
+ * other calls.
+ */
+export async function hasAnyPods({ api, names, namespaces, timeoutMs, signal }: AnyPodsInput): Promise<boolean> {
+  const query = { labelSelector: names.server, limit: 1 }
+  for (const namespace of namespaces ?? [undefined]) {
+    const path = pathOf(podType, { namespace })
+    const call = { what: 'list pods', method: 'GET', path, query, unlimited: true, timeoutMs, signal } as const
+    if ((await api.list(call)).items.length > 0) return true
+  }
+  return false
+}
+
+/** Receives the listed pods and the changes that the watch reports. */
+interface PodSink {
+  /** The complete list of pods in the scope at this revision. */
+  replaceAll(scope: FollowedPods, objects: readonly KubeObject[], revision: number): void
+  changed(object: KubeObject): void
+  deleted(object: KubeObject): void
+  /**
+   * The cluster's revisions went back (restored from a backup), so the revisions of cached pods in this scope cannot be
+   * compared with new ones.
+   */
+  resetRevisions(scope: FollowedPods): void
+}
+
+const notListed = new Error('not listed yet')
+
+/** Follows the fleet's pods in one namespace or in all, and tracks the revision up to which the pod cache is complete. */
+class FollowedPods {
+  readonly #deps: PodCacheDependencies
+  readonly #namespace: string | undefined
+  readonly #sink: PodSink
+  readonly #what: string
+  readonly #path: string
+  /** Why the watch is interrupted; undefined while it is open. */
+  #interruption: unknown = notListed
+  /** The cache's generation at the time of the last list. */
+  #generation: number
+  /** The cache is complete up to this revision: a pod that is missing from it and has no newer revision is deleted. */
+  #knownRevision = 0
+  /** The latest revision that the watch reported. It only increases, unless the cluster was restored from a backup. */
+  #watchedRevision = 0
+
+  /** `namespace`: undefined means all namespaces. */
+  constructor(deps: PodCacheDependencies, namespace: string | undefined, sink: PodSink, generation: number) {
+    this.#deps = deps
+    this.#namespace = namespace
+    this.#sink = sink
+    this.#generation = generation
+    this.#what = namespace === undefined ? 'pods' : `pods in ${namespace}`
+    this.#path = pathOf(podType, { namespace })
+  }
+
+  get knownRevision(): number {
+    return this.#knownRevision
+  }
+
+  /** Whether the watch is open. */
+  get isCurrent(): boolean {
+    return this.#interruption === undefined
+  }
+
+  contains({ namespace }: Ref): boolean {
+    return this.#namespace === undefined || this.#namespace === namespace
+  }
+
+  /** Lists the pods, unless the watch is open and the last list belongs to this generation. */
+  async refresh(generation: number, signal: AbortSignal | undefined): Promise<void> {
+    if (this.isCurrent && this.#generation >= generation) return
+    await this.list(signal)
+    this.#generation = Math.max(this.#generation, generation)
+  }
+
+  async list(signal: AbortSignal | undefined): Promise<void> {
+    const call = { what: `list ${this.#what}`, method: 'GET', path: this.#path, query: this.#query } as const
+    const { items, revision } = await this.#deps.api.list({ ...call, signal })
+    this.#takeList(items, Number(revision))
+  }
+
+  /** Watches the pods until the returned function is called. */
+  follow(): () => void {
+    const sink = this.#sink
+    return watchCollection(
+      { ...this.#deps, what: this.#what, path: this.#path, query: this.#query },
+      {
+        listed: (objects, revision) => this.#takeWatchedList(objects, Number(revision)),
+        changed: (object) => {
+          sink.changed(object)
+          this.#advance(object)
+        },
+        deleted: (object) => {
+          sink.deleted(object)
+          this.#advance(object)
+        },
+        broken: (error) => (this.#interruption = error ?? notListed),
+        followed: () => (this.#interruption = undefined),
+      },
+    )
+  }
+
+  get #query() {
+    return { labelSelector: this.#deps.names.server }
+  }
+
+  #advance(object: KubeObject): void {
+    const revision = Number(revisionOf(object))
+    this.#watchedRevision = revision
+    this.#knownRevision = Math.max(this.#knownRevision, revision)
+  }
+
+  #takeWatchedList(objects: readonly KubeObject[], revision: number): void {
+    if (revision < this.#watchedRevision) {
+      this.#knownRevision = 0
+      this.#sink.resetRevisions(this)
+    }
+    this.#takeList(objects, revision)
+    this.#watchedRevision = revision
+  }
+
+  #takeList(objects: readonly KubeObject[], revision: number): void {
+    this.#sink.replaceAll(this, objects, revision)
+    this.#knownRevision = Math.max(this.#knownRevision, revision)
+  }
+}
+
+const retryLimits = { initialMs: 500, maxMs: 30_000 }
+
+/**
+ * Restores the fleet's labels and annotations on pods if someone changed them. When a pod's labels no longer match the
+ * selector, the watch reports the pod as deleted, so its actual state is read from the API server.
+ */
+class LabelRepair {
+  readonly #deps: PodCacheDependencies
+  readonly #pods: PodCache
+  readonly #aborter = new AbortController()
+  /** Uids of the pods being checked. */
+  readonly #checking = new Set<string>()
+  /** Number of repairs by pod uid. A pod gets an entry when its warning is logged. */
+  readonly #repairs = new Map<string, number>()
+
+  constructor(deps: PodCacheDependencies, pods: PodCache) {
+    this.#deps = deps
+    this.#pods = pods
+  }
+
+  /** Checks the pod in the background. Its cached snapshot is kept until the pod is repaired or known to be deleted. */
+  check(snapshot: PodSnapshot): void {
+    const { podUid } = snapshot
+    if (this.#checking.has(podUid) || this.#aborter.signal.aborted) return
+    this.#checking.add(podUid)
+    void this.#run(snapshot).finally(() => {
+      this.#checking.delete(podUid)
+      if (this.#pods.find(snapshot.identity.ref)?.podUid !== podUid) this.forget(snapshot)
+    })
+  }
+
+  forget({ podUid }: PodSnapshot): void {
+    this.#repairs.delete(podUid)
+  }
+
+  stop(): void {
+    this.#aborter.abort()
+  }
+
+  /** Never rejects. */
+  async #run(snapshot: PodSnapshot): Promise<void> {
+    const { api, logger } = this.#deps
+    const { signal } = this.#aborter
+    for (let failures = 0; !signal.aborted && !api.closed;) {
+      try {
+        if (await this.#checkOnce(snapshot)) return
+        failures = 0
+      } catch (error) {
+        if (signal.aborted) return
+        failures++
+        // Expected on hosts that are not the leader: only the leader may patch pods.
+        logger.debug({ err: error, pod: keyOf(snapshot.identity.ref) }, 'pod labels not repaired yet; will retry')
+        await api.pause(pauseMs(failures, retryLimits), signal)
+      }
+    }
+  }
+
+  /** Returns false if the pod was repaired and must be checked again. */
+  async #checkOnce({ identity, podUid }: PodSnapshot): Promise<boolean> {
+    const { api, logger, names } = this.#deps
+    const { signal } = this.#aborter
+    const { ref } = identity
+    const current = await this.#pods.fetch(ref, signal)
+    if (current?.podUid !== podUid) return true
+    const missing = missingLabelsOf(names, identity, current.pod)
+    // The labels are intact, so the watch has reported the pod or will do so.
+    if (!missing) return true
+    const repairs = this.#repairs.get(podUid) ?? 0
+    if (!this.#repairs.has(podUid)) {
+      this.#repairs.set(podUid, 0)
+      logger.warn({ pod: keyOf(ref), keys: missing.keys }, 'pod labels or annotations were changed; restoring them')
+    }
+    // Back off if something keeps changing the labels.
+    await api.pause(pauseMs(repairs, retryLimits), signal)
+    const { labels, annotations } = missing
+    const repaired = await api.object({
+      what: `restore the labels of pod ${ref.name}`,
+      method: 'PATCH',
+      path: pathOf(podType, ref),
+      body: { metadata: { uid: podUid, labels, annotations } },
+      signal,
+    })
+    this.#repairs.set(podUid, repairs + 1)
+    this.#pods.add(repaired)
+    return false
   }
 }

@@ -1,20 +1,21 @@
-/** Creates the pod for one server. Safe to repeat: the pod has the server's name, so a second one cannot be created. */
+/** Creates the pod for one server, and removes pods whose creation an earlier leader did not complete. */
 import type { Instance, InstanceSpec } from '../../../src/contracts/backend.js'
 import { FleetError, messageOf } from '../../../src/contracts/errors.js'
+import type { Logger } from '../../../src/contracts/logger.js'
 import { keyOf, type PortPair } from '../../../src/rules/model/resources.js'
 import type { Creation, CreationOutcome } from '../../shared/creations.js'
 import type { PlatformOptions } from '../../shared/platform-options.js'
 import { apiErrorOf, creationError, isAlreadyExists, statusOf } from '../client/api-errors.js'
 import type { KubernetesApi } from '../client/api.js'
 import { type OwnerReference, pathOf, pods as podType } from '../client/kube-objects.js'
+import type { WriteFence } from '../client/write-fence.js'
+import { acceptsPod } from '../nodes/node-cache.js'
 import type { NodePorts } from '../nodes/node-ports.js'
-import { acceptsPod } from '../nodes/node-status.js'
 import type { PodCache } from '../pods/pod-cache.js'
-import type { PodSnapshot } from '../pods/pod-snapshot.js'
-import type { IncompletePods } from './incomplete-pods.js'
-import { podOf, type Scheduling } from './pod-spec.js'
+import { isUnstarted, type PodSnapshot } from '../pods/pod-objects.js'
+import { fixedHostPorts, podOf, type Scheduling } from './pod-spec.js'
+import { deletePod } from './pod-termination.js'
 import type { SdkSecrets } from './sdk-secrets.js'
-import { fixedHostPorts } from './template.js'
 
 export interface PodCreationDependencies {
   readonly api: KubernetesApi
@@ -28,7 +29,7 @@ export interface PodCreationDependencies {
   readonly instanceOf: (snapshot: PodSnapshot) => Instance
 }
 
-export interface PodCreationInput {
+interface PodCreationInput {
   readonly spec: InstanceSpec
   /** Unused name for the pod's SDK secret. */
   readonly secret: string
@@ -124,5 +125,120 @@ export class PodCreation implements Creation {
     const { ref, uid } = this.#input.spec
     const reason = `pod rejected by the API server: ${apiErrorOf(error)?.message ?? messageOf(error)}`
     return { ref, uid, phase: 'exited', exitCode: 125, reason, ports: [] }
+  }
+}
+
+interface IncompletePodsDependencies {
+  readonly api: KubernetesApi
+  readonly pods: PodCache
+  readonly secrets: SdkSecrets
+  readonly fence: WriteFence
+  /** How long to wait until a removed pod is deleted. */
+  readonly timeoutMs: number
+  readonly logger: Logger
+  /** Whether this host is currently creating the pod of the server with this key. */
+  readonly isCreating: (key: string) => boolean
+  /** Called before a pod is removed that counted as complete while its secret could not be read. */
+  readonly onRemoving: (snapshot: PodSnapshot) => void
+}
+
+/**
+ * Finds and removes pods whose SDK secret will never be created because their host stopped between creating the pod and the
+ * secret. The fleet creates a new pod for the server, so listeners must not take the removal for a crash: they are not notified of a pod
+ * before its secret is known to exist, and hear of a removal if that was not known at first.
+ */
+export class IncompletePods {
+  readonly #deps: IncompletePodsDependencies
+  /** Lookups of secrets in progress, by pod uid. */
+  readonly #lookups = new Map<string, Promise<boolean>>()
+  /** Removals in progress, by pod uid. */
+  readonly #removing = new Map<string, Promise<void>>()
+  /** Uids of the pods that counted as complete although their secret could not be read. */
+  readonly #unread = new Set<string>()
+  /** Uids of the pods for which a warning was logged. */
+  readonly #warned = new Set<string>()
+
+  constructor(deps: IncompletePodsDependencies) {
+    this.#deps = deps
+  }
+
+  isRemoving({ podUid }: PodSnapshot): boolean {
+    return this.#removing.has(podUid)
+  }
+
+  /** Call when the pod is deleted. Returns true if it was being removed here. */
+  forget({ podUid }: PodSnapshot): boolean {
+    this.#warned.delete(podUid)
+    this.#unread.delete(podUid)
+    return this.#removing.delete(podUid)
+  }
+
+  /** Resolves once the removal of this pod has finished, or at once if none is in progress. */
+  async removed(snapshot: PodSnapshot | undefined): Promise<void> {
+    await this.#removing.get(snapshot?.podUid ?? '')
+  }
+
+  /** Whether the pod is complete as far as is known without a call. If false, `isComplete` finds out. */
+  isKnownComplete(snapshot: PodSnapshot): boolean {
+    const { fence, isCreating, secrets } = this.#deps
+    const { pod, identity } = snapshot
+    // A host that is not the leader cannot distinguish incomplete pods from pods that the leader is creating.
+    if (fence.check()) return true
+    if (this.isRemoving(snapshot)) return false
+    const isWaiting = isUnstarted(pod) && pod.metadata?.deletionTimestamp === undefined
+    return !isWaiting || isCreating(keyOf(identity.ref)) || secrets.isKnown(snapshot)
+  }
+
+  /** Returns false if the pod is incomplete, after trying to remove it. Never rejects. */
+  async isComplete(snapshot: PodSnapshot): Promise<boolean> {
+    const { podUid } = snapshot
+    if (this.isKnownComplete(snapshot)) return true
+    if (!this.isRemoving(snapshot)) {
+      const lookup = this.#lookups.get(podUid) ?? this.#mayHaveSecret(snapshot)
+      this.#lookups.set(podUid, lookup)
+      if (await lookup) return true
+      // During the call, this host may have begun to complete the pod, or the fleet may have got another leader.
+      if (this.isKnownComplete(snapshot)) return true
+    }
+    const removal = this.#removing.get(podUid) ?? this.#remove(snapshot)
+    this.#removing.set(podUid, removal)
+    await removal
+    return false
+  }
+
+  /** Also returns true if the check fails: keeping an incomplete pod for a while is harmless. */
+  async #mayHaveSecret(snapshot: PodSnapshot): Promise<boolean> {
+    const { podUid } = snapshot
+    try {
+      const isProvided = await this.#deps.secrets.isProvided(snapshot)
+      if (isProvided) this.#unread.delete(podUid)
+      return isProvided
+    } catch (error) {
+      this.#unread.add(podUid)
+      this.#warn(snapshot, 'cannot check whether a pod has its SDK secret', error)
+      return true
+    } finally {
+      this.#lookups.delete(podUid)
+    }
+  }
+
+  async #remove(snapshot: PodSnapshot): Promise<void> {
+    const { api, pods, timeoutMs } = this.#deps
+    const { podUid } = snapshot
+    if (this.#unread.delete(podUid)) this.#deps.onRemoving(snapshot)
+    try {
+      await deletePod(api, snapshot, 0)
+    } catch (error) {
+      this.#removing.delete(podUid)
+      return this.#warn(snapshot, 'cannot delete a pod whose SDK secret is missing; will retry at the next list', error)
+    }
+    await pods.untilGone(snapshot, timeoutMs)
+  }
+
+  /** Logs once per pod, because every list tries the removal again. */
+  #warn({ podUid, identity }: PodSnapshot, message: string, error: unknown): void {
+    if (this.#warned.has(podUid)) return
+    this.#warned.add(podUid)
+    this.#deps.logger.warn({ err: error, pod: keyOf(identity.ref) }, message)
   }
 }

@@ -4,11 +4,10 @@ import { FleetError } from '../../../src/contracts/errors.js'
 import { keyOf, type Ref } from '../../../src/rules/model/resources.js'
 import type { Termination } from '../../shared/terminations.js'
 import { statusOf } from '../client/api-errors.js'
-import type { KubernetesApi } from '../client/api.js'
+import type { ApiCall, KubernetesApi } from '../client/api.js'
 import { pathOf, pods as podType } from '../client/kube-objects.js'
-import { buildKeyOf, type Names } from '../pods/labels.js'
 import type { PodCache } from '../pods/pod-cache.js'
-import type { PodSnapshot } from '../pods/pod-snapshot.js'
+import { buildKeyOf, type Names, type PodSnapshot } from '../pods/pod-objects.js'
 
 export interface PodTerminationDependencies {
   readonly api: KubernetesApi
@@ -97,31 +96,21 @@ export class PodTermination implements Termination {
 
   async #delete(snapshot: PodSnapshot, gracePeriodSeconds: number): Promise<void> {
     const { api, pods, names } = this.#deps
-    const { identity, podUid } = snapshot
-    const { ref } = identity
+    const { identity } = snapshot
     const { signal } = this.#aborter
     this.#requestedDeadline = this.#deadline
     try {
-      await api.request({
-        what: `delete pod ${ref.name}`,
-        method: 'DELETE',
-        path: pathOf(podType, ref),
-        body: { gracePeriodSeconds, preconditions: { uid: podUid } },
-        group: buildKeyOf(names, snapshot),
-        signal,
-      })
+      const group = buildKeyOf(names, snapshot)
+      if (await deletePod(api, snapshot, gracePeriodSeconds, { group, signal })) return
     } catch (error) {
       if (signal.aborted) return
-      const status = statusOf(error)
-      if (status !== 404 && status !== 409) {
-        this.#requestedDeadline = Infinity
-        throw error
-      }
-      // The pod was deleted or replaced by another one, so the cache is out of date.
-      await pods.fetch(ref, signal).catch((cause: unknown) => {
-        if (!signal.aborted) throw cause
-      })
+      this.#requestedDeadline = Infinity
+      throw error
     }
+    // The cache is out of date.
+    await pods.fetch(identity.ref, signal).catch((cause: unknown) => {
+      if (!signal.aborted) throw cause
+    })
   }
 
   #timedOut({ identity, pod }: PodSnapshot): FleetError {
@@ -134,5 +123,29 @@ export class PodTermination implements Termination {
   #wake(): void {
     const snapshot = this.#deps.pods.find(this.#ref)
     if (snapshot) this.#deps.pods.wake(snapshot)
+  }
+}
+
+/** Returns false if the pod had been deleted or replaced by another one before. */
+export async function deletePod(
+  api: KubernetesApi,
+  { identity: { ref }, podUid }: PodSnapshot,
+  gracePeriodSeconds: number,
+  options: Pick<ApiCall, 'group' | 'signal'> = {},
+): Promise<boolean> {
+  const body = { gracePeriodSeconds, preconditions: { uid: podUid } }
+  try {
+    await api.request({
+      what: `delete pod ${ref.name}`,
+      method: 'DELETE',
+      path: pathOf(podType, ref),
+      body,
+      ...options,
+    })
+    return true
+  } catch (error) {
+    const status = statusOf(error)
+    if (status !== 404 && status !== 409) throw error
+    return false
   }
 }

@@ -1,28 +1,21 @@
 /**
- * Creates the secrets that contain the games' SDK configuration. Each pod is created first and waits for its secret, because
- * the secret contains the address of the pod's node.
+ * Creates the secrets that contain the games' SDK configuration, and numbers the servers of each node. Each pod is created first and waits for
+ * its secret, because the secret contains the address of the pod's node.
  */
 import type { InstanceSpec } from '../../../src/contracts/backend.js'
-import type { Clock } from '../../../src/contracts/clock.js'
-import type { Logger } from '../../../src/contracts/logger.js'
+import { lowestFreeNumber } from '../../../src/rules/game/instance-number.js'
 import { pauseMs } from '../../../src/rules/lifecycle/backoff.js'
 import { keyOf } from '../../../src/rules/model/resources.js'
 import { platformOn, type PlatformOptions } from '../../shared/platform-options.js'
 import { apiErrorOf, isAlreadyExists, statusOf } from '../client/api-errors.js'
-import type { KubernetesApi } from '../client/api.js'
-import { pathOf, secrets, typeMetaOf } from '../client/kube-objects.js'
-import { nodePlatform } from '../nodes/node-status.js'
-import { isUnstarted } from '../pods/container-status.js'
+import type { ApiContext, KubernetesApi } from '../client/api.js'
+import { pathOf, pods as podType, secrets, typeMetaOf } from '../client/kube-objects.js'
+import { nodePlatform } from '../nodes/node-cache.js'
 import type { PodCache } from '../pods/pod-cache.js'
-import type { PodSnapshot } from '../pods/pod-snapshot.js'
-import type { InstanceNumbers } from './instance-numbers.js'
-import { secretNameOf } from './sdk-files.js'
-import { secretOf } from './secret-spec.js'
+import { buildKeyOf, instanceNumberAnnotation, isUnstarted, type Names, type PodSnapshot } from '../pods/pod-objects.js'
+import { secretNameOf, secretOf } from './pod-spec.js'
 
-export interface SdkSecretsDependencies {
-  readonly api: KubernetesApi
-  readonly clock: Clock
-  readonly logger: Logger
+interface SdkSecretsDependencies extends ApiContext {
   readonly pods: PodCache
   readonly numbers: Pick<InstanceNumbers, 'assign' | 'forget'>
   readonly platform: PlatformOptions
@@ -188,5 +181,60 @@ export class SdkSecrets {
     if (this.#rejections.delete(podUid)) pods.reevaluate(identity.ref)
     this.#checkIdle()
     return true
+  }
+}
+
+interface InstanceNumbersDependencies {
+  readonly api: Pick<KubernetesApi, 'object'>
+  readonly names: Names
+  readonly pods: Pick<PodCache, 'snapshots' | 'add'>
+}
+
+/**
+ * Numbers the servers of each node. A number is chosen once the pod is scheduled, and kept in an annotation of the pod, from
+ * which the next leader reads it.
+ */
+export class InstanceNumbers {
+  readonly #deps: InstanceNumbersDependencies
+  /** Numbers that may not be annotated yet, by pod uid. */
+  readonly #chosen = new Map<string, { readonly node: string; readonly number: number }>()
+
+  constructor(deps: InstanceNumbersDependencies) {
+    this.#deps = deps
+  }
+
+  /**
+   * Returns the number of this pod, which runs on `node`; chooses and annotates it if the pod has none. Rejects with the API
+   * server's error; the call can then be repeated. Only the leader may annotate pods, so two hosts never number one node.
+   */
+  async assign(snapshot: PodSnapshot, node: string): Promise<number> {
+    const { identity, podUid } = snapshot
+    if (identity.instanceNumber !== undefined) return identity.instanceNumber
+    const { api, names, pods } = this.#deps
+    // Chosen before the first await, so that concurrent calls choose different numbers.
+    const number = this.#chosen.get(podUid)?.number ?? lowestFreeNumber(this.#heldOn(node))
+    this.#chosen.set(podUid, { node, number })
+    const annotated = await api.object({
+      what: `number pod ${identity.ref.name}`,
+      method: 'PATCH',
+      path: pathOf(podType, identity.ref),
+      body: { metadata: { uid: podUid, annotations: instanceNumberAnnotation(names, number) } },
+      group: buildKeyOf(names, snapshot),
+    })
+    pods.add(annotated)
+    this.#chosen.delete(podUid)
+    return number
+  }
+
+  forget({ podUid }: PodSnapshot): void {
+    this.#chosen.delete(podUid)
+  }
+
+  *#heldOn(node: string): Generator<number> {
+    for (const { identity, pod } of this.#deps.pods.snapshots()) {
+      if (pod.spec?.nodeName !== node) continue
+      if (identity.instanceNumber !== undefined) yield identity.instanceNumber
+    }
+    for (const chosen of this.#chosen.values()) if (chosen.node === node) yield chosen.number
   }
 }

@@ -5,18 +5,23 @@
 import type { Clock } from '../../../src/contracts/clock.js'
 import type { Logger } from '../../../src/contracts/logger.js'
 import { keyOf, type Ref } from '../../../src/rules/model/resources.js'
+import { stringAt } from '../../../src/rules/validation/template-shape.js'
+import { statusOf } from '../client/api-errors.js'
+import type { KubernetesApi } from '../client/api.js'
+import { kubeEvents, type KubeObject, pathOf, revisionOf } from '../client/kube-objects.js'
 import type { NodePorts } from '../nodes/node-ports.js'
-import { isUnstarted } from '../pods/container-status.js'
-import { mentionsTakenPort, refusedPortsIn } from '../pods/host-ports.js'
-import type { Identity } from '../pods/labels.js'
-import { hasVisibleCause, slowStartMs, type StartProblems } from '../pods/pending-reason.js'
 import type { PodCache } from '../pods/pod-cache.js'
-import type { PodSnapshot } from '../pods/pod-snapshot.js'
-import type { PodEvents } from './pod-events.js'
-import { secretNameOf } from './sdk-files.js'
-import { type StartEvents, startEventsIn } from './start-events.js'
+import { isUnstarted, type PodSnapshot, publicPortsOf } from '../pods/pod-objects.js'
+import {
+  hasVisibleCause,
+  mentionsTakenPort,
+  refusedPortsIn,
+  slowStartMs,
+  type StartProblems,
+} from '../pods/pod-status.js'
+import { secretNameOf } from './pod-spec.js'
 
-export interface SlowStartsDependencies {
+interface SlowStartsDependencies {
   readonly clock: Clock
   readonly logger: Logger
   readonly pods: Pick<PodCache, 'find' | 'reevaluate'>
@@ -92,7 +97,7 @@ export class SlowStarts {
     if (!start) return
     this.#forget(podUid, start)
     const isExplained = start.events.latest !== undefined || hasVisibleCause(pod, identity)
-    if (start.isSlow && !isExplained) this.#deps.ports.suspect(pod.spec?.nodeName ?? '', portsOf(identity))
+    if (start.isSlow && !isExplained) this.#deps.ports.suspect(pod.spec?.nodeName ?? '', publicPortsOf(identity))
   }
 
   stop(): void {
@@ -144,7 +149,7 @@ export class SlowStarts {
     start.events = events
     const refused = refusedPortsIn(warning, identity)
     if (refused.length === 0) {
-      if (mentionsTakenPort(warning)) ports.suspect(node, portsOf(identity))
+      if (mentionsTakenPort(warning)) ports.suspect(node, publicPortsOf(identity))
       return
     }
     start.cancelTimer()
@@ -155,6 +160,132 @@ export class SlowStarts {
   }
 }
 
-function portsOf({ ports }: Identity): readonly number[] {
-  return ports.map((port) => port.public)
+interface StartEvents {
+  /** The latest warning, such as `FailedMount: …`. Undefined if the start has made progress since. */
+  readonly warning?: string
+  /** The latest event of any type. */
+  readonly latest?: string
+}
+
+/**
+ * Finds out why the pod has not started. `sdkSecret` is the name of the pod's SDK secret, which is created after the pod, so that it is
+ * normal for it to be missing at first.
+ */
+export function startEventsIn(objects: readonly KubeObject[], sdkSecret: string | undefined): StartEvents {
+  const events = objects
+    .toSorted((a, b) => Number(revisionOf(a)) - Number(revisionOf(b)))
+    .map((object) => ({
+      isWarning: stringAt(object, 'type') === 'Warning',
+      reason: stringAt(object, 'reason') ?? '',
+      message: stringAt(object, 'message') ?? '',
+    }))
+    .filter(({ message }) => sdkSecret === undefined || !message.includes(`secret "${sdkSecret}" not found`))
+  const lastProgress = events.findLastIndex(({ reason }) => progress.has(reason))
+  const warning = events
+    .slice(lastProgress + 1)
+    .findLast(({ isWarning, reason }) => isWarning && !irrelevant.has(reason))
+  const latest = events.findLast(({ reason }) => !irrelevant.has(reason))
+  return { ...(warning && { warning: textOf(warning) }), ...(latest && { latest: textOf(latest) }) }
+}
+
+/** Reasons of events that show that earlier obstacles are gone. */
+const progress: ReadonlySet<string> = new Set(['Pulling', 'Pulled', 'Created', 'Started'])
+
+/** Reasons of warnings that do not prevent the start of a pod that is on a node. */
+const irrelevant: ReadonlySet<string> = new Set(['FailedScheduling', 'MissingClusterDNS', 'DNSConfigForming'])
+
+/** Maximum length in characters. The middle of a longer text is omitted, because the cause is usually at the end. */
+const maxLength = 500
+const headLength = 160
+
+/** Formats an event as one line. Shortens container ids, which change with each attempt. */
+function textOf({ reason, message }: { readonly reason: string; readonly message: string }): string {
+  const text = `${reason}: ${message}`
+    .replace(/\s+/g, ' ')
+    .replace(/\b([0-9a-f]{12})[0-9a-f]{52}\b/g, '$1')
+    .trim()
+  if (text.length <= maxLength) return text
+  return `${text.slice(0, headLength)} … ${text.slice(text.length - (maxLength - headLength - 3))}`
+}
+
+interface PodEventsInput {
+  readonly ref: Ref
+  readonly podUid: string
+}
+
+interface PodEventsDependencies {
+  readonly api: Pick<KubernetesApi, 'closed' | 'list' | 'pause'>
+  readonly clock: Clock
+  readonly logger: Logger
+}
+
+/** Pause between two reads, at least and at most. */
+const minPauseMs = 250
+const maxPauseMs = 10_000
+/**
+ * How many times as long as the read the pause after it is. Where many pods have started, the API server searches thousands of events for
+ * each read, and allocations would wait for it.
+ */
+const pausePerRead = 4
+/** The other reads wait for this one. */
+const readTimeoutMs = 10_000
+/** If this host may not list a namespace's events, it tries again after this time. */
+const forbiddenMs = 10 * 60_000
+
+/**
+ * Reads the Kubernetes Events of single pods. Reads one pod at a time, with a pause in between, because the API server has
+ * no index for events and searches all events of the namespace.
+ */
+export class PodEvents {
+  readonly #deps: PodEventsDependencies
+  /** Elapsed ms until which events are not read, by namespace. */
+  readonly #forbiddenUntil = new Map<string, number>()
+  #previous: Promise<unknown> = Promise.resolve()
+
+  constructor(deps: PodEventsDependencies) {
+    this.#deps = deps
+  }
+
+  /** Whether this host may not list events in that namespace. */
+  isForbidden(namespace: string): boolean {
+    return (this.#forbiddenUntil.get(namespace) ?? 0) > this.#deps.clock.elapsed()
+  }
+
+  /**
+   * Resolves with the events, or with undefined if they cannot be read or if `isNeeded` returns false when the read is due.
+   * Never rejects.
+   */
+  read(input: PodEventsInput, isNeeded: () => boolean): Promise<readonly KubeObject[] | undefined> {
+    const { api, clock } = this.#deps
+    return new Promise((resolve) => {
+      this.#previous = this.#previous.then(async () => {
+        if (api.closed || this.isForbidden(input.ref.namespace) || !isNeeded()) return resolve(undefined)
+        const begun = clock.elapsed()
+        resolve(await this.#read(input))
+        const pauseMs = pausePerRead * (clock.elapsed() - begun)
+        await api.pause(Math.min(Math.max(minPauseMs, pauseMs), maxPauseMs))
+      })
+    })
+  }
+
+  async #read({ ref, podUid }: PodEventsInput): Promise<readonly KubeObject[] | undefined> {
+    const { api, clock, logger } = this.#deps
+    const { namespace, name } = ref
+    try {
+      const { items } = await api.list({
+        what: `list the events of pod ${name}`,
+        method: 'GET',
+        path: pathOf(kubeEvents, { namespace }),
+        query: { fieldSelector: `involvedObject.uid=${podUid}` },
+        timeoutMs: readTimeoutMs,
+      })
+      return items
+    } catch (error) {
+      const isForbidden = statusOf(error) === 403
+      if (isForbidden) this.#forbiddenUntil.set(namespace, clock.elapsed() + forbiddenMs)
+      const level = isForbidden ? 'warn' : 'debug'
+      logger[level]({ err: error, pod: keyOf(ref) }, 'cannot read the events of a pod that has not started')
+      return undefined
+    }
+  }
 }

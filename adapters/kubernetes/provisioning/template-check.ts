@@ -1,23 +1,73 @@
 /**
- * Checks a build's template with a dry run, since only the API server knows the fields of its version and their rules. Without the check,
- * it would silently drop a misspelled field such as `nodeSelectr`, and refuse every pod of a template with an invalid one.
+ * Finds mistakes in a build's template that only show when its pods are created: without a call, with a dry run, and, for builds that were
+ * written without the API, afterwards.
  */
-import { messageOf } from '../../../src/contracts/errors.js'
-import type { Logger } from '../../../src/contracts/logger.js'
-import type { PodTemplateSpec } from '../../../src/rules/model/resources.js'
+import { FleetError, messageOf } from '../../../src/contracts/errors.js'
+import type { CollectionListener } from '../../../src/contracts/store.js'
+import { type Build, keyOf, type PodTemplateSpec } from '../../../src/rules/model/resources.js'
 import { cutMessage } from '../../../src/rules/model/sizes.js'
-import { isObject } from '../../../src/rules/validation/problem.js'
-import { type Fields, objectAt, objectsAt } from '../../../src/rules/validation/template-shape.js'
+import { templateHash } from '../../../src/rules/planning/template-hash.js'
+import { allInOne, isObject, type Problem, shown } from '../../../src/rules/validation/problem.js'
+import { type Fields, objectAt, objectsAt, stringAt } from '../../../src/rules/validation/template-shape.js'
+import { readImageName } from '../../shared/image-name.js'
+import { quantityOf } from '../../shared/quantity.js'
 import { apiErrorOf, statusOf } from '../client/api-errors.js'
-import type { KubernetesApi } from '../client/api.js'
-import { textAt } from '../client/fields.js'
+import type { ApiContext, KubernetesApi } from '../client/api.js'
 import { pathOf, pods, typeMetaOf } from '../client/kube-objects.js'
-import { sdkVolumes } from './sdk-files.js'
-import { isOnHostNetwork } from './template.js'
+import { isOnHostNetwork, sdkVolumes } from './pod-spec.js'
 
-export interface TemplateCheckDependencies {
-  readonly api: KubernetesApi
-  readonly logger: Logger
+/**
+ * Throws `invalid`, naming the fields. An API server or kubelet rejects every pod of such a template, but only when it is created. A dry
+ * run finds more, but not in builds that are written without the API.
+ */
+export function checkForKubernetes(template: PodTemplateSpec): void {
+  const pod = objectAt(template, 'spec')
+  const names = new Set<string>()
+  const problems = (['containers', 'initContainers'] as const).flatMap((list) =>
+    objectsAt(pod, list).flatMap((container, i) => problemsOf(container, `spec.template.spec.${list}[${i}]`, names)),
+  )
+  const [first, ...others] = problems
+  if (!first) return
+  const { field, message } = allInOne([first, ...others])
+  throw new FleetError('invalid', `${field} ${message}`)
+}
+
+const containerName = /^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/
+/** As the API server checks them: with a letter, and no two hyphens in a row. */
+const validPortName = /^(?=.*[a-z])(?!.*--)[a-z0-9]([-a-z0-9]{0,13}[a-z0-9])?$/
+const minMemoryBytes = 2 ** 20
+
+/** `names`: those of the containers before. */
+function problemsOf(container: Fields, at: string, names: Set<string>): readonly Problem[] {
+  const problems: Problem[] = []
+  const refuse = (field: string, must: string, found: unknown) =>
+    problems.push({ field: `${at}.${field}`, message: `${must}, but is ${shown(found)}` })
+  const name = stringAt(container, 'name') ?? ''
+  if (!containerName.test(name)) {
+    refuse('name', 'must be a name of at most 63 lower-case letters, digits and hyphens', container['name'])
+  } else if (names.size === names.add(name).size) {
+    refuse('name', 'must differ from the name of every other container', name)
+  }
+  const image = stringAt(container, 'image') ?? ''
+  if (image === '') {
+    problems.push({ field: `${at}.image`, message: 'is required: it names the image that the container runs' })
+  } else if (!readImageName(image)) {
+    refuse('image', 'must be an image name such as arena:1 or ghcr.io/studio/arena:1', image)
+  }
+  for (const [i, port] of objectsAt(container, 'ports').entries()) {
+    const given = stringAt(port, 'name') ?? ''
+    if (given === '' || validPortName.test(given)) continue
+    const must = 'must have at most 15 lower-case letters, digits and single hyphens, and a letter among them'
+    refuse(`ports[${i}].name`, must, given)
+  }
+  const { memory } = objectAt(objectAt(container, 'resources'), 'limits')
+  const isGiven = typeof memory === 'string' || typeof memory === 'number'
+  const bytes = isGiven ? quantityOf(String(memory)) : 0
+  // 0 is no limit. "512m" is half a byte.
+  if (bytes !== 0 && !(bytes >= minMemoryBytes)) {
+    refuse('resources.limits.memory', 'must be at least 1Mi', memory)
+  }
+  return problems
 }
 
 export interface TemplateProblem {
@@ -32,7 +82,7 @@ export interface TemplateProblem {
  * is created: quotas change, and a webhook may refuse dry runs.
  */
 export async function checkTemplate(
-  { api, logger }: TemplateCheckDependencies,
+  { api, logger }: Pick<ApiContext, 'api' | 'logger'>,
   namespace: string,
   template: PodTemplateSpec,
 ): Promise<TemplateProblem | undefined> {
@@ -127,7 +177,7 @@ function named(fields: readonly string[]): UnknownFields {
 async function isStrict(api: KubernetesApi): Promise<boolean> {
   const version = await api.request({ what: 'read the version', method: 'GET', path: '/version' })
   const [major, minor] = ['major', 'minor'].map((key) =>
-    Number.parseInt(textAt(isObject(version) ? version : {}, key) ?? ''),
+    Number.parseInt(stringAt(isObject(version) ? version : {}, key) ?? ''),
   )
   // Of an unknown version, nothing is concluded.
   return !(major === 1 && minor !== undefined && minor < 25)
@@ -180,4 +230,69 @@ function nameOf(item: unknown): unknown {
 function isEmpty(value: unknown): boolean {
   if (isObject(value)) return Object.values(value).every(isEmpty)
   return Array.isArray(value) ? value.length === 0 : !value
+}
+
+/** Finds fields that pods do not have, or cannot have with these values. Never rejects. */
+export type CheckTemplate = (namespace: string, template: PodTemplateSpec) => Promise<TemplateProblem | undefined>
+
+interface TemplateReviewDependencies {
+  readonly check: CheckTemplate
+  readonly warn: (build: Build, found: TemplateProblem) => void
+}
+
+/**
+ * Checks the templates of builds that may have been written without the API, such as by `kubectl apply`. They cannot be refused any more, so
+ * an Event of the build names the fields that pods do not have, which the cluster drops from every pod, or for which it refuses every pod.
+ */
+export class TemplateReview {
+  readonly #deps: TemplateReviewDependencies
+  /** What was checked of each build last. */
+  readonly #checked = new Map<string, string>()
+  /** One check at a time: each is a call that creates nothing. */
+  #last = Promise.resolve()
+  #isStopped = false
+
+  constructor(deps: TemplateReviewDependencies) {
+    this.#deps = deps
+  }
+
+  /** Returns a listener that also reviews what it reports. */
+  reviewing(listener: CollectionListener<Build>): CollectionListener<Build> {
+    return {
+      listed: (all, namespace) => {
+        listener.listed(all, namespace)
+        for (const { record } of all) this.#see(record)
+      },
+      changed: (found) => {
+        listener.changed(found)
+        this.#see(found.record)
+      },
+      gone: (ref) => {
+        listener.gone(ref)
+        this.#checked.delete(keyOf(ref))
+      },
+    }
+  }
+
+  stop(): void {
+    this.#isStopped = true
+  }
+
+  #see(build: Build): void {
+    const key = keyOf(build)
+    const version = `${build.uid} ${templateHash(build.spec)}`
+    if (this.#checked.get(key) === version) return
+    this.#checked.set(key, version)
+    this.#last = this.#last.then(() => this.#review(build, () => this.#checked.get(key) === version))
+  }
+
+  /** Never rejects. */
+  async #review(build: Build, isCurrent: () => boolean): Promise<void> {
+    const { check, warn } = this.#deps
+    if (this.#isStopped || !isCurrent()) return
+    const found = await check(build.namespace, build.spec.template)
+    if (!found || this.#isStopped || !isCurrent()) return
+    const consequence = found.isDropped ? 'its pods are created without it' : 'the cluster refuses its pods'
+    warn(build, { ...found, message: `${found.message}; ${consequence}` })
+  }
 }

@@ -4,13 +4,13 @@
  * there keeps off. A status is not copied along with a manifest.
  */
 import type { Logger } from '../../../src/contracts/logger.js'
+import { objectAt, stringAt } from '../../../src/rules/validation/template-shape.js'
 import { statusOf } from '../client/api-errors.js'
 import type { KubernetesApi } from '../client/api.js'
-import { fieldsAt, textAt } from '../client/fields.js'
 import { keyFor, type KubeObject } from '../client/kube-objects.js'
-import { keySecretName } from './key/key-secret.js'
+import { keySecretName } from './fleet-key.js'
 
-export interface FleetHomeDependencies {
+interface FleetHomeDependencies {
   readonly api: KubernetesApi
   readonly logger: Logger
   /** The system namespace of this fleet. */
@@ -80,7 +80,7 @@ export class FleetHome {
   see(object: KubeObject): void {
     const key = keyFor(object)
     const { annotation, home, logger } = this.#deps
-    const other = textAt(fieldsAt(object, 'status'), 'home')
+    const other = stringAt(objectAt(object, 'status'), 'home')
     const isGiven = object.metadata.annotations?.[annotation] === home
     if (other === undefined || other === home || isGiven) {
       this.#foreign.delete(key)

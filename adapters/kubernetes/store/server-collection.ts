@@ -1,34 +1,45 @@
 /**
- * Stores servers as GameServer objects. An allocation is a single conditional status write, or one of many that are written together into
- * the journal: the hot path of the fleet.
+ * Stores servers as GameServer objects, and their details as GameServerDetail objects. An allocation is a single conditional status write, or
+ * one of many that are written together into the journal: the hot path of the fleet.
  */
+import { isDeepStrictEqual } from 'node:util'
 import type { CallOptions } from '../../../src/contracts/call-options.js'
+import { FleetError } from '../../../src/contracts/errors.js'
 import type { Logger } from '../../../src/contracts/logger.js'
 import type { Versioned } from '../../../src/contracts/store.js'
-import { FleetError } from '../../../src/contracts/errors.js'
+import { pauseMs } from '../../../src/rules/lifecycle/backoff.js'
 import { lastNumber } from '../../../src/rules/lifecycle/sessions.js'
-import { keyOf, type Ref, type Server } from '../../../src/rules/model/resources.js'
-import { fieldsAt, textAt } from '../client/fields.js'
+import { type Detail, keyOf, type Ref, type Server } from '../../../src/rules/model/resources.js'
+import { type Fields, objectAt, stringAt } from '../../../src/rules/validation/template-shape.js'
+import { foundOrUndefined } from '../client/api-errors.js'
+import type { ObjectApi } from '../client/api.js'
 import { keyFor, type KubeObject, type OwnerReference, refOf, revisionOf } from '../client/kube-objects.js'
 import type { BuildCollection } from './build-collection.js'
-import { CustomCollection } from './custom-collection.js'
-import type { CustomObjectsDependencies } from './custom-objects.js'
-import type { StoredServer } from './journal/entry.js'
+import {
+  CustomCollection,
+  type CustomObjects,
+  type CustomObjectsDependencies,
+  type FleetResources,
+  ownerReferenceTo,
+} from './custom-collection.js'
+import type { StoredServer } from './journal/entries.js'
 import { ServerJournal, type ServerJournalDependencies } from './journal/server-journal.js'
 import type { StatusWrite } from './journal/status-writer.js'
-import { type FleetResources, ownerReferenceTo } from './objects/custom-resources.js'
-import { editedMetadata, type EditedMetadata } from './objects/edited-metadata.js'
-import { lastNumberIn } from './objects/session-fields.js'
 import {
+  detailSpec,
+  editedMetadata,
+  type EditedMetadata,
   hasServerStatus,
+  lastNumberIn,
+  newDetailObject,
   newServerObject,
+  readDetail,
   readEditedData,
   readServer,
   serverStatus,
   type TokenKey,
   withStatus,
-} from './objects/server-object.js'
-import { SpecRepair } from './spec-repair.js'
+} from './server-object.js'
 
 interface CachedServer {
   /** The record's uid. */
@@ -45,12 +56,12 @@ interface CachedServer {
   readonly upon: string | undefined
 }
 
-export type JournalOptions = Pick<
+type JournalOptions = Pick<
   ServerJournalDependencies,
   'clock' | 'logger' | 'storage' | 'term' | 'key' | 'warn' | 'minGroup'
 >
 
-export interface ServerCollectionOptions {
+interface ServerCollectionOptions {
   readonly logger: Logger
   readonly journal: JournalOptions
   /** Called with a sentence about an edit of a server's metadata that cannot be applied. */
@@ -59,6 +70,8 @@ export interface ServerCollectionOptions {
 
 export class ServerCollection extends CustomCollection<Server> {
   readonly #resources: FleetResources
+  readonly #encryption: TokenKey
+  readonly #builds: Pick<BuildCollection, 'ownerByUid'>
   readonly #cached = new Map<string, CachedServer>()
   readonly #specs: SpecRepair
   readonly #journal: ServerJournal
@@ -75,22 +88,14 @@ export class ServerCollection extends CustomCollection<Server> {
     builds: Pick<BuildCollection, 'ownerByUid'>,
     { logger, editRefused, journal }: ServerCollectionOptions,
   ) {
-    let mark = (upon: string) => upon
-    super(deps, {
-      resource: resources.servers,
-      read: (object) => readServer(object, encryption, resources.servers.group),
-      create: (server) =>
-        newServerObject(server, resources, encryption, builds.ownerByUid(server.namespace, server.buildUid)),
-      initialStatus: (server, basedOn) =>
-        hasServerStatus(server) ? { ...serverStatus(server), writtenUpon: mark(basedOn) } : undefined,
-    })
+    super(deps, resources.servers)
     this.#resources = resources
     this.#editRefused = editRefused
     this.#specs = new SpecRepair({
       api: deps.api,
       objects: this.objects,
       logger,
-      isGenuine: (spec) => encryption.isGenuine(textAt(spec, 'token') ?? '', textAt(spec, 'uid') ?? ''),
+      isGenuine: (spec) => encryption.isGenuine(stringAt(spec, 'token') ?? '', stringAt(spec, 'uid') ?? ''),
     })
     this.#journal = new ServerJournal({
       ...journal,
@@ -108,7 +113,8 @@ export class ServerCollection extends CustomCollection<Server> {
         return { uid: cached.owner.uid, revision: String(cached.revision), upon: cached.upon }
       },
     })
-    mark = (upon) => this.#journal.mark(upon)
+    this.#encryption = encryption
+    this.#builds = builds
   }
 
   /**
@@ -170,32 +176,26 @@ export class ServerCollection extends CustomCollection<Server> {
   }
 
   async #readObject(ref: Ref): Promise<StoredServer | undefined> {
-    try {
-      // As a write of the status does: nothing is added to the journal while an entry waits for too long.
-      return this.#stored(await this.objects.get(ref, undefined, { priority: true }))
-    } catch (error) {
-      if (FleetError.is(error, 'not-found')) return undefined
-      throw error
-    }
+    // With priority, as a write of the status: nothing is added to the journal while an entry waits for too long.
+    const object = await foundOrUndefined(this.objects.get(ref, { priority: true }))
+    return object && this.#stored(object)
   }
 
-  #writeStatus(
+  async #writeStatus(
     ref: Ref,
     { status, at, upon, urgency }: StatusWrite,
     options: CallOptions | undefined,
   ): Promise<string> {
     const revision = this.checkedRevision(at, ref)
     const next = { ...status, writtenUpon: upon }
-    if (urgency === 'behind') return this.#writeUnseen(ref, revision, next)
-    return this.putStatus(ref, revision, next, { ...options, priority: urgency === 'players wait' })
+    if (urgency !== 'behind') {
+      return this.putStatus(ref, revision, next, { ...options, priority: urgency === 'players wait' })
+    }
+    // No caller needs the result, so it is left to the watch, which also reports metadata edited in the meantime.
+    return revisionOf(await this.objects.putStatus(ref, revision, next, { priority: true, unattended: true }))
   }
 
-  /** No caller needs the result, so it is left to the watch, which also reports metadata edited in the meantime. */
-  async #writeUnseen(ref: Ref, revision: string, status: object): Promise<string> {
-    return revisionOf(await this.objects.putStatus(ref, revision, status, { priority: true, unattended: true }))
-  }
-
-  /** Sets why a server is still Pending. Returns false if its status says so already. */
+  /** Sets why a server is still Pending; every write of its record includes it. Returns false if its status says so already. */
   setMessage(ref: Ref, message: string | undefined): boolean {
     const key = keyOf(ref)
     if (message === undefined) this.#messages.delete(key)
@@ -211,8 +211,8 @@ export class ServerCollection extends CustomCollection<Server> {
     const key = keyOf(ref)
     // A server that has started shows none, so there is nothing to read.
     if (this.#cached.get(key)?.message === this.#messages.get(key)) return
-    const object = await this.objects.get(ref, undefined)
-    const { message: shown, ...status } = fieldsAt(object, 'status')
+    const object = await this.objects.get(ref)
+    const { message: shown, ...status } = objectAt(object, 'status')
     const message = this.#messages.get(key)
     if (!isPending(object) || shown === message) return
     await this.objects.putStatus(ref, revisionOf(object), { ...status, state: 'Pending', message })
@@ -258,6 +258,19 @@ export class ServerCollection extends CustomCollection<Server> {
     this.#specs.forget(keyOf(ref))
   }
 
+  protected read(object: KubeObject): Server | undefined {
+    return readServer(object, this.#encryption, this.#resources.servers.group)
+  }
+
+  protected newObject(server: Server): object {
+    const owner = this.#builds.ownerByUid(server.namespace, server.buildUid)
+    return newServerObject(server, this.#resources, this.#encryption, owner)
+  }
+
+  protected override initialStatus(server: Server, basedOn: string): object | undefined {
+    return hasServerStatus(server) ? { ...serverStatus(server), writtenUpon: this.#journal.mark(basedOn) } : undefined
+  }
+
   protected override observe(object: KubeObject): void {
     const key = keyFor(object)
     const cached = this.#cached.get(key)
@@ -265,9 +278,9 @@ export class ServerCollection extends CustomCollection<Server> {
     if (cached && cached.revision >= revision) return
     const isSame = cached?.owner?.uid === object.metadata.uid
     const owner = isSame ? cached?.owner : ownerReferenceTo(this.#resources.servers, object)
-    const uid = textAt(fieldsAt(object, 'spec'), 'uid')
-    const status = fieldsAt(object, 'status')
-    const message = isPending(object) ? textAt(status, 'message') : undefined
+    const uid = stringAt(objectAt(object, 'spec'), 'uid')
+    const status = objectAt(object, 'status')
+    const message = isPending(object) ? stringAt(status, 'message') : undefined
     const edited = editedMetadata(object, this.#resources.servers.group)
     const shown = { message, edited, lastNumber: lastNumberIn(status) }
     this.#cached.set(key, { uid, owner, ...shown, revision, upon: uponIn(object) })
@@ -285,10 +298,121 @@ export class ServerCollection extends CustomCollection<Server> {
 }
 
 function uponIn(object: KubeObject): string | undefined {
-  return textAt(fieldsAt(object, 'status'), 'writtenUpon')
+  return stringAt(objectAt(object, 'status'), 'writtenUpon')
 }
 
 /** A new object has no status yet. */
 function isPending(object: KubeObject): boolean {
-  return (textAt(fieldsAt(object, 'status'), 'state') ?? 'Pending') === 'Pending'
+  return (stringAt(objectAt(object, 'status'), 'state') ?? 'Pending') === 'Pending'
+}
+
+/** Stores details as GameServerDetail objects. */
+export class DetailCollection extends CustomCollection<Detail> {
+  readonly #resources: FleetResources
+  readonly #servers: ServerCollection
+
+  constructor(deps: CustomObjectsDependencies, resources: FleetResources, servers: ServerCollection) {
+    super(deps, resources.details)
+    this.#resources = resources
+    this.#servers = servers
+  }
+
+  protected read(object: KubeObject): Detail | undefined {
+    return readDetail(object)
+  }
+
+  protected newObject(detail: Detail): object {
+    return newDetailObject(detail, this.#resources, this.#servers.owner(detail))
+  }
+
+  async update(record: Detail, revision: string, options?: CallOptions): Promise<string> {
+    const basedOn = this.checkedRevision(revision, record)
+    return this.patchSpec(record, basedOn, detailSpec(record, basedOn), options)
+  }
+}
+
+interface KnownSpec {
+  readonly objectUid: string | undefined
+  spec: Fields
+  /** Number of repairs. */
+  repairs: number
+  /** The object as last seen with another spec. */
+  edited: KubeObject | undefined
+  isRepairing: boolean
+}
+
+const retryLimits = { initialMs: 500, maxMs: 30_000 }
+
+interface SpecRepairDependencies {
+  readonly api: ObjectApi
+  readonly objects: CustomObjects
+  readonly logger: Logger
+  /** Whether the fleet has made this token for this uid. */
+  readonly isGenuine: (spec: Fields) => boolean
+}
+
+/**
+ * Restores the spec of servers if someone edited it. A spec is the server's identity and never changes: with another uid, a match would
+ * be another server. Every reader gets the original meanwhile.
+ */
+export class SpecRepair {
+  readonly #deps: SpecRepairDependencies
+  readonly #known = new Map<string, KnownSpec>()
+
+  constructor(deps: SpecRepairDependencies) {
+    this.#deps = deps
+  }
+
+  /**
+   * Returns the object with the spec that it was first seen with. If it has another one, the first is restored in the background, unless it
+   * had been edited before this host saw it and somebody has put it right.
+   */
+  withOriginalSpec(object: KubeObject): KubeObject {
+    const key = keyFor(object)
+    const { uid } = object.metadata
+    const known = this.#known.get(key)
+    if (known === undefined || known.objectUid !== uid) {
+      const spec = objectAt(object, 'spec')
+      this.#known.set(key, { objectUid: uid, spec, repairs: 0, edited: undefined, isRepairing: false })
+      return object
+    }
+    const spec = objectAt(object, 'spec')
+    const { isGenuine } = this.#deps
+    if (isGenuine(spec) && !isGenuine(known.spec)) known.spec = spec
+    const isOriginal = isDeepStrictEqual(spec, known.spec)
+    known.edited = isOriginal ? undefined : object
+    if (isOriginal) return object
+    if (!known.isRepairing) void this.#repair(key, known)
+    return { ...object, spec: known.spec }
+  }
+
+  forget(key: string): void {
+    this.#known.delete(key)
+  }
+
+  forgetAll(): void {
+    this.#known.clear()
+  }
+
+  /** Never rejects. Only the leader may write; another host leaves it to the leader. */
+  async #repair(key: string, known: KnownSpec): Promise<void> {
+    const { api, logger, objects } = this.#deps
+    known.isRepairing = true
+    for (let attempt = known.repairs; known.edited && this.#known.get(key) === known && !api.closed; attempt++) {
+      // Back off if something keeps changing it.
+      if (attempt > 0) await api.pause(pauseMs(attempt, retryLimits))
+      const { edited } = known
+      if (!edited) break
+      try {
+        await objects.patchSpec(refOf(edited), revisionOf(edited), known.spec, undefined)
+        known.repairs++
+        logger.warn({ server: key }, 'the spec of a GameServer was edited; restored')
+        if (known.edited === edited) known.edited = undefined
+      } catch (error) {
+        // The watch reports what has been written meanwhile.
+        if (FleetError.is(error, 'not-found') || FleetError.is(error, 'not-leader')) break
+      }
+    }
+    known.isRepairing = false
+  }
 }

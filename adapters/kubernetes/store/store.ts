@@ -2,38 +2,35 @@
  * The store of a fleet on Kubernetes: custom resources are the records. Changes made with kubectl arrive through `watch`;
  * `display` writes the counts and Events that kubectl shows.
  */
-import type { AllocateRequested } from '../../../src/contracts/sessions.js'
 import type { CallOptions } from '../../../src/contracts/call-options.js'
-import type { Clock } from '../../../src/contracts/clock.js'
 import { FleetError, throwIfAborted } from '../../../src/contracts/errors.js'
-import type { Logger } from '../../../src/contracts/logger.js'
-import type { Store, StoreListener } from '../../../src/contracts/store.js'
+import type { AllocateRequested } from '../../../src/contracts/sessions.js'
+import type { CollectionListener, Store, StoreListener } from '../../../src/contracts/store.js'
 import { deriveKey } from '../../../src/platform/shared-key.js'
 import type { Ref } from '../../../src/rules/model/resources.js'
-import { RequestedAllocations } from '../allocations/requested-allocations.js'
-import type { KubernetesApi } from '../client/api.js'
-import { leases, type OwnerReference, typeMetaOf } from '../client/kube-objects.js'
+import type { ApiContext } from '../client/api.js'
+import { leases, type OwnerReference, refOf, type ResourceType, typeMetaOf } from '../client/kube-objects.js'
+import { watchCollection } from '../client/watch.js'
 import { leaseName } from '../leader-election/lease.js'
+import { type CheckTemplate, type TemplateProblem, TemplateReview } from '../provisioning/template-check.js'
 import { BuildCollection } from './build-collection.js'
-import { CollectionFollower } from './collection-follower.js'
-import { CustomObjects, type CustomObjectsDependencies } from './custom-objects.js'
-import { DetailCollection } from './detail-collection.js'
-import { ClusterDisplay, involvedObject } from './display/display.js'
-import type { KubeEvent } from './display/kube-event.js'
+import {
+  type CustomCollection,
+  CustomObjects,
+  type CustomObjectsDependencies,
+  type FleetResources,
+  fleetResources,
+} from './custom-collection.js'
+import { ClusterDisplay, involvedObject } from './display.js'
 import { FleetHome } from './fleet-home.js'
-import { JournalObject } from './journal/journal-object.js'
-import { FleetKey } from './key/fleet-key.js'
-import { tokenEncryption } from './key/token-encryption.js'
-import { type FleetResources, fleetResources } from './objects/custom-resources.js'
-import { ServerCollection } from './server-collection.js'
-import type { TemplateProblem } from '../provisioning/template-check.js'
-import { type CheckTemplate, TemplateReview } from './template-review.js'
+import { FleetKey, tokenEncryption } from './fleet-key.js'
+import { JournalObject } from './journal/journal.js'
+import type { KubeEvent } from './kube-events.js'
+import { RequestedAllocations } from './requested-allocations.js'
+import { DetailCollection, ServerCollection } from './server-collection.js'
 
-export interface KubernetesStoreOptions {
-  /** Is not closed together with the store. */
-  readonly api: KubernetesApi
-  readonly clock: Clock
-  readonly logger: Logger
+/** The API is not closed together with the store. */
+export interface KubernetesStoreOptions extends ApiContext {
   /** API group of the custom resources. */
   readonly group: string
   /** Namespace of the Secret that contains the token encryption key. */
@@ -71,7 +68,8 @@ export class KubernetesStore implements Store {
   readonly display: ClusterDisplay
   readonly #options: KubernetesStoreOptions
   readonly #resources: FleetResources
-  readonly #follower: CollectionFollower
+  /** Whether the watch of each path is open. */
+  readonly #open = new Map<string, boolean>()
   readonly #allocations: CustomObjects
   readonly #closing = new AbortController()
   readonly #key: FleetKey
@@ -80,6 +78,7 @@ export class KubernetesStore implements Store {
   constructor(options: KubernetesStoreOptions) {
     const { api, clock, logger, group, namespaces, systemNamespace, isLeading = () => false } = options
     this.#options = options
+    const context = { api, clock, logger }
     const resources = fleetResources(group)
     this.#resources = resources
     const deps: CustomObjectsDependencies = { api, namespaces, throwIfClosed: () => this.#throwIfClosed() }
@@ -91,7 +90,7 @@ export class KubernetesStore implements Store {
     const encryption = tokenEncryption({ clock, logger, key: () => this.#key.key })
     const editRefused = (ref: Ref, message: string) => {
       const object = involvedObject(resources.servers, ref, this.ownerOfServer(ref))
-      this.display.show({ type: 'Warning', reason: 'EditRefused', message, at: clock.now(), object })
+      this.display.show({ type: 'Warning', reason: 'EditRefused', message, object })
     }
     const { term = () => undefined, minGroup } = options
     const journal = {
@@ -112,25 +111,15 @@ export class KubernetesStore implements Store {
     this.servers = new ServerCollection(deps, resources, encryption, this.builds, more)
     this.details = new DetailCollection(deps, resources, this.servers)
     this.#allocations = new CustomObjects(deps, resources.allocations)
-    this.#follower = new CollectionFollower({ api, clock, logger })
     const ownerOfServer = (ref: Ref) => this.ownerOfServer(ref)
-    this.display = new ClusterDisplay({
-      api,
-      clock,
-      logger,
-      builds: this.builds,
-      resources,
-      ownerOfServer,
-      messages: this.servers,
-    })
+    const { builds, servers } = this
+    this.display = new ClusterDisplay({ ...context, builds, resources, ownerOfServer, messages: servers })
     this.#key = new FleetKey({
-      api,
-      clock,
-      logger,
+      ...context,
       group,
       namespace: systemNamespace,
       isLeading,
-      serverPaths: this.servers.paths(),
+      serverPaths: servers.paths(),
       event: (event) => this.display.show(event),
     })
   }
@@ -166,20 +155,20 @@ export class KubernetesStore implements Store {
   /** An Event about the Lease says who leads, as with other controllers. */
   announceLeader(lease: Ref, message: string): void {
     const object = { ...typeMetaOf(leases), ...lease }
-    this.display.show({ type: 'Normal', reason: 'LeaderElection', message, at: this.#options.clock.now(), object })
+    this.display.show({ type: 'Normal', reason: 'LeaderElection', message, object })
   }
 
   #warnOfJournal(message: string): void {
-    const { clock, group, namespaces, systemNamespace: namespace } = this.#options
+    const { group, namespaces, systemNamespace: namespace } = this.#options
     const object = { ...typeMetaOf(this.#resources.journals), namespace, name: leaseName({ group, namespaces }) }
-    this.display.show({ type: 'Warning', reason: 'JournalEdited', message, at: clock.now(), object })
+    this.display.show({ type: 'Warning', reason: 'JournalEdited', message, object })
   }
 
   watch(listener: StoreListener): () => void {
     const { review, builds } = this.#reviewed(listener)
     const stops = [
-      this.#follower.follow(this.builds, this.#resources.builds, builds),
-      this.#follower.follow(this.servers, this.#resources.servers, listener.servers),
+      this.#follow(this.builds, this.#resources.builds, builds),
+      this.#follow(this.servers, this.#resources.servers, listener.servers),
     ]
     const stop = () => {
       stops.forEach((end) => end())
@@ -189,16 +178,62 @@ export class KubernetesStore implements Store {
     return this.#untilClosed(stop)
   }
 
+  /** Reports changes until the returned function is called. */
+  #follow<T extends Ref>(
+    collection: CustomCollection<T>,
+    resource: ResourceType,
+    listener: CollectionListener<T>,
+  ): () => void {
+    const stops = collection.paths().map((path) => this.#followPath(path, collection, resource, listener))
+    return () => stops.forEach((stop) => stop())
+  }
+
+  #followPath<T extends Ref>(
+    path: string,
+    collection: CustomCollection<T>,
+    { plural }: ResourceType,
+    listener: CollectionListener<T>,
+  ): () => void {
+    const namespace = namespaceOf(path)
+    this.#open.set(path, false)
+    const stop = watchCollection(
+      { ...this.#options, what: plural, path },
+      {
+        followed: () => this.#open.set(path, true),
+        broken: () => this.#open.set(path, false),
+        restored: () => collection.forgetAll(),
+        listed(objects) {
+          const all = objects.map((object) => collection.versioned(object)).filter((found) => found !== undefined)
+          listener.listed(all, namespace)
+        },
+        changed(object) {
+          if (!collection.isUnseen(object)) return
+          const versioned = collection.versioned(object)
+          if (versioned) listener.changed(versioned)
+          else if (object.metadata.deletionTimestamp !== undefined) listener.gone(refOf(object))
+        },
+        deleted(object) {
+          collection.forget(refOf(object), object)
+          listener.gone(refOf(object))
+        },
+      },
+    )
+    return () => {
+      stop()
+      this.#open.delete(path)
+    }
+  }
+
   /** What is written through this store is checked before; what others write, afterwards. */
   #reviewed({ builds }: StoreListener) {
-    const { clock, checkTemplate: check } = this.#options
+    const { checkTemplate: check } = this.#options
     if (!check) return { builds }
-    const warn = (build: Ref, { message, isDropped }: TemplateProblem, at: number) => {
+    const warn = (build: Ref, { message, isDropped }: TemplateProblem) => {
       const object = involvedObject(this.#resources.builds, build, this.builds.owner(build))
       const reason = isDropped ? 'TemplateFieldsUnknown' : 'TemplateInvalid'
-      this.display.show({ type: 'Warning', reason, message, at, object })
+      this.display.show({ type: 'Warning', reason, message, object })
     }
-    const review = new TemplateReview({ clock, check, warn })
+    const review = new TemplateReview({ check, warn })
     return { review, builds: review.reviewing(builds) }
   }
 
@@ -215,7 +250,7 @@ export class KubernetesStore implements Store {
   serveAllocations(allocate: AllocateRequested): () => void {
     const { api, clock, logger } = this.#options
     const resource = this.#resources.allocations
-    const event = (shown: KubeEvent) => this.display.show(shown)
+    const event = (shown: Omit<KubeEvent, 'at'>) => this.display.show(shown)
     const requested = new RequestedAllocations(
       { api, clock, logger, resource, objects: this.#allocations, event },
       allocate,
@@ -226,7 +261,8 @@ export class KubernetesStore implements Store {
   async probe(options?: CallOptions): Promise<void> {
     this.#throwIfClosed()
     throwIfAborted(options?.signal)
-    if (this.#follower.isCurrent) return
+    // Some collection is being followed, and every watch is open.
+    if (this.#open.size > 0 && [...this.#open.values()].every(Boolean)) return
     const { namespaces, systemNamespace } = this.#options
     await this.builds.get({ namespace: namespaces?.[0] ?? systemNamespace, name: 'x' }, options)
   }
@@ -246,4 +282,8 @@ export class KubernetesStore implements Store {
   #throwIfClosed(): void {
     if (this.#closing.signal.aborted) throw new FleetError('closed', 'the store is closed')
   }
+}
+
+function namespaceOf(path: string): string | undefined {
+  return /\/namespaces\/([^/]+)\//.exec(path)?.[1]
 }

@@ -1,7 +1,7 @@
 /** `gamekeeper doctor`: the clock and the rights that a host needs in a cluster. */
 import { KubernetesApi } from '../../../adapters/kubernetes/client/api.js'
 import { defaultKubeConfig } from '../../../adapters/kubernetes/client/kube-config.js'
-import { keySecretName } from '../../../adapters/kubernetes/store/key/key-secret.js'
+import { keySecretName } from '../../../adapters/kubernetes/store/fleet-key.js'
 import { systemClock } from '../../contracts/clock.js'
 import { messageOf } from '../../contracts/errors.js'
 import { isObject } from '../../rules/validation/problem.js'

@@ -5,7 +5,7 @@ import { kubectl } from './support/cluster.js'
 import { countingProxy } from './support/counting-proxy.js'
 import { describeOnCluster } from './support/describe-on-cluster.js'
 import { ownNamespace } from './support/own-namespace.js'
-import { HollowGames, hollowBuild, freeHollowPods, removePods } from './support/scale-fleet.js'
+import { freeHollowPods, hollowBuild, HollowGames, removePods } from './support/scale-fleet.js'
 
 const size = 400
 const portRange = '22000-25000'

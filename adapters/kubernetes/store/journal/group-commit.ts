@@ -1,18 +1,12 @@
-/** Decides which allocations are written together. One that arrives alone is written by itself; so is one that is too long for a journal. */
+/**
+ * Decides which allocations are written together. One that arrives alone is written by itself; so is one that is too long for a journal.
+ */
 import type { CallOptions } from '../../../../src/contracts/call-options.js'
-import type { Clock } from '../../../../src/contracts/clock.js'
 import { throwIfAborted } from '../../../../src/contracts/errors.js'
-import { entryRevision, type JournalEntry } from './entry.js'
-import type { Journal } from './journal.js'
-import type { PendingEntries } from './pending-entries.js'
-import { maxDelayMs } from './status-writer.js'
-import type { WritePace } from './write-pace.js'
+import { entryRevision, type JournalEntry } from './entries.js'
+import { type JournalParts, maxDelayMs } from './status-writer.js'
 
-export interface GroupCommitDependencies {
-  readonly clock: Clock
-  readonly journal: Journal
-  readonly pending: PendingEntries
-  readonly pace: WritePace
+interface GroupCommitDependencies extends JournalParts {
   readonly minGroup: number
   /** Called after entries were added. */
   readonly added: () => void
@@ -32,7 +26,7 @@ interface Waiting {
 }
 
 /** As many as a quick API server writes one by one in half a second. */
-export const maxEntries = 384
+const maxEntries = 384
 /** In characters. Every write of the journal contains all entries that the statuses do not show yet. */
 const maxJournalLength = 384 * 1024
 const maxEntryLength = 8 * 1024

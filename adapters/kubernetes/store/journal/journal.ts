@@ -7,11 +7,21 @@ import type { Clock } from '../../../../src/contracts/clock.js'
 import { FleetError } from '../../../../src/contracts/errors.js'
 import type { Logger } from '../../../../src/contracts/logger.js'
 import { keyOf, type Ref } from '../../../../src/rules/model/resources.js'
-import { isNewer, type JournalEntry, markedBy, openEntry, ownerFrom, ownerOf, sealEntry, sessionsIn } from './entry.js'
-import type { JournalStorage, StoredJournal } from './journal-object.js'
-import { leftOut, noJournal, otherOwner } from './messages.js'
-import { hasNoEffect, isRefusal, isUnsupported, outcomeUnknown } from './outcomes.js'
-import type { PendingEntries } from './pending-entries.js'
+import { objectAt, stringAt, stringsAt } from '../../../../src/rules/validation/template-shape.js'
+import { foundOrUndefined, statusOf } from '../../client/api-errors.js'
+import type { KubernetesApi } from '../../client/api.js'
+import { pathOf, type ResourceType, revisionOf, typeMetaOf } from '../../client/kube-objects.js'
+import {
+  isNewer,
+  type JournalEntry,
+  markedBy,
+  openEntry,
+  ownerFrom,
+  ownerOf,
+  type PendingEntries,
+  sealEntry,
+  sessionsIn,
+} from './entries.js'
 
 export interface JournalDependencies {
   readonly clock: Clock
@@ -34,15 +44,17 @@ const nothing = () => {}
 export class Journal {
   readonly #deps: JournalDependencies
   readonly #pending: PendingEntries
+  // Ownership: who writes the journal. A host must find out that it is deposed before it overwrites what the next leader has answered.
   #state: State = 'unused'
   #term: number | undefined
   #owner = ''
+  /** Owners that this host has followed. */
+  readonly #former = new Set<string>()
+  // Content: what the next write replaces.
   #revision: string | undefined
   /** Number of lines in the journal, as last written. */
   #written = 0
-  /** Owners that this host has followed. */
-  readonly #former = new Set<string>()
-  /** Servers whose entries may or may not be in the journal. */
+  /** Unknown outcomes: servers whose entries may or may not be in the journal. None of them is read or written before that is found out. */
   readonly #unknown = new Set<string>()
   /** The last of the calls, which run one after the other. Never rejects. */
   #last: Promise<void> = Promise.resolve()
@@ -64,7 +76,10 @@ export class Journal {
     return this.#term !== undefined && this.#term === this.#deps.term()
   }
 
-  /** Who this host is in the journal. Undefined until it has taken the journal over: others would take what it writes for an earlier leader's. */
+  /**
+   * Who this host is in the journal. Undefined until it has taken the journal over: others would take what it writes for an earlier
+   * leader's.
+   */
   get owner(): string | undefined {
     return this.isCurrent && this.#state !== 'unused' ? this.#owner : undefined
   }
@@ -217,7 +232,10 @@ export class Journal {
     this.#state = 'lost'
     this.#learn(found, (entry) => this.isUnknown(entry))
     this.#unknown.clear()
-    this.#deps.logger.warn({ owner: found.owner }, otherOwner)
+    this.#deps.logger.warn(
+      { owner: found.owner },
+      'the journal has another owner, so each allocation is written by itself until it is taken over again',
+    )
   }
 
   /** `wasMine`: whether nobody but this host should have written it. */
@@ -240,7 +258,9 @@ export class Journal {
     }
     if (damaged.length === 0) return
     logger.error({ entries: damaged }, 'entries of the journal are not genuine; they are left out')
-    warn(leftOut(damaged.length))
+    warn(
+      `${damaged.length} entries of the journal were edited, and are left out. Sessions that were allocated within the second before the last leader ended may be missing.`,
+    )
   }
 
   /** A host that does not lead by the Lease must not write the journal. It sees the entries in place of statuses. */
@@ -270,7 +290,10 @@ export class Journal {
 
   #doWithout(error: unknown): void {
     this.#state = 'unused'
-    this.#deps.logger.warn({ err: error }, noJournal)
+    this.#deps.logger.warn(
+      { err: error },
+      'cannot use a journal, so each allocation is written by itself: install the definition of GameServerJournal, and grant `get`, `create` and `update` on gameserverjournals',
+    )
   }
 
   /** Resolves with the entries that are certainly not in the journal. */
@@ -296,5 +319,111 @@ export class Journal {
     const result = this.#last.then(work)
     this.#last = result.then(nothing, nothing)
     return result
+  }
+}
+
+/** The write has had no effect and never will. */
+function isRefusal(error: unknown): boolean {
+  return (['conflict', 'not-found', 'not-leader', 'closed'] as const).some((code) => FleetError.is(error, code))
+}
+
+/** The API server has refused it, so it is not on its way any more. */
+function hasNoEffect(error: unknown): boolean {
+  const status = statusOf(error)
+  return isRefusal(error) || (status !== undefined && status >= 400 && status < 500 && status !== 408)
+}
+
+function outcomeUnknown(cause: unknown): FleetError {
+  return new FleetError('unavailable', 'it is not known yet whether the journal contains the session', { cause })
+}
+
+/** Whether the host cannot use a journal: its definition is not installed, the host may not access it, or a policy refuses it. */
+function isUnsupported(error: unknown): boolean {
+  const status = statusOf(error)
+  return status !== undefined && [400, 403, 404, 405, 422].includes(status)
+}
+
+export interface JournalContent {
+  /** Which term of which leader has written it last. */
+  readonly owner: string
+  /** One line for each entry. */
+  readonly entries: readonly string[]
+}
+
+interface StoredJournal extends JournalContent {
+  readonly revision: string
+}
+
+export interface JournalStorage {
+  /** Undefined if there is no journal. `isPatient`: a host that may not read it asks again for 3 s. */
+  read(isPatient?: boolean): Promise<StoredJournal | undefined>
+  /**
+   * Replaces the journal at this revision, or creates it, and resolves with the new revision. Rejects with `conflict` or `not-found` if it
+   * has changed. After any other rejection, the outcome is unknown.
+   */
+  write(content: JournalContent, revision: string | undefined): Promise<string>
+}
+
+interface JournalObjectDependencies {
+  readonly api: Pick<KubernetesApi, 'object' | 'pause'>
+  readonly resource: ResourceType
+  readonly namespace: string
+  readonly name: string
+}
+
+/** Pauses before a patient host asks again. An API server that has just started may forbid for a moment what the roles allow. */
+const forbiddenPausesMs = [250, 500, 1_000, 1_500]
+
+/** Reads and writes the GameServerJournal of a fleet, in its system namespace. */
+export class JournalObject implements JournalStorage {
+  readonly #deps: JournalObjectDependencies
+
+  constructor(deps: JournalObjectDependencies) {
+    this.#deps = deps
+  }
+
+  async read(isPatient = false): Promise<StoredJournal | undefined> {
+    for (const ms of isPatient ? forbiddenPausesMs : []) {
+      try {
+        return await this.#read()
+      } catch (error) {
+        if (statusOf(error) !== 403) throw error
+      }
+      await this.#deps.api.pause(ms)
+    }
+    return this.#read()
+  }
+
+  async #read(): Promise<StoredJournal | undefined> {
+    const { api, resource, namespace, name } = this.#deps
+    const path = pathOf(resource, { namespace, name })
+    const call = { what: `get ${this.#what}`, method: 'GET', path, priority: true } as const
+    const object = await foundOrUndefined(api.object(call))
+    if (!object) return undefined
+    const spec = objectAt(object, 'spec')
+    return { revision: revisionOf(object), owner: stringAt(spec, 'owner') ?? '', entries: stringsAt(spec, 'entries') }
+  }
+
+  async write({ owner, entries }: JournalContent, revision: string | undefined): Promise<string> {
+    const { api, resource, namespace, name } = this.#deps
+    const isNew = revision === undefined
+    const object = await api.object({
+      what: `${isNew ? 'create' : 'update'} ${this.#what}`,
+      method: isNew ? 'POST' : 'PUT',
+      path: pathOf(resource, isNew ? { namespace } : { namespace, name }),
+      body: {
+        ...typeMetaOf(resource),
+        metadata: { namespace, name, ...(!isNew && { resourceVersion: revision }) },
+        // Without the number, a write that changes nothing would get no new revision.
+        spec: { owner, entries, writtenUpon: revision },
+      },
+      priority: true,
+    })
+    return revisionOf(object)
+  }
+
+  get #what(): string {
+    const { resource, namespace, name } = this.#deps
+    return `${resource.kind} ${namespace}/${name}`
   }
 }

@@ -1,26 +1,26 @@
 /**
  * Group commit for servers. While one allocation is being written by itself, those that arrive together with it wait, and are then made
  * durable in one write of the journal. Callers see ordinary compare-and-swap: a write that resolves is durable, whether in the status or in
- * the journal, and every read shows it.
+ * the journal, and every read shows it. What the journal knows has five parts, each with its own reason:
+ *
+ * - pending entries (`PendingEntries`): sessions that only the journal has, so that reads show them and their statuses get written;
+ * - ended entries (`PendingEntries`): the last of each server, so that a read which was on its way shows no status from before;
+ * - ownership (`Journal`): whose the journal is, so that a deposed host overwrites nothing that its successor has answered;
+ * - unknown outcomes (`Journal`): writes without an answer, so that nothing is read or written before it is known what became of them;
+ * - own versions (`OwnVersions`): those that this host has written since it took over, since no earlier leader can write upon them.
+ *
+ * `WritePace` measures how many entries the statuses can follow. Where the journal cannot pay, `GroupCommit` writes each allocation by itself.
  */
 import type { CallOptions } from '../../../../src/contracts/call-options.js'
-import type { Clock } from '../../../../src/contracts/clock.js'
 import { FleetError, throwIfAborted } from '../../../../src/contracts/errors.js'
-import type { Logger } from '../../../../src/contracts/logger.js'
 import type { Versioned } from '../../../../src/contracts/store.js'
 import { keyOf, type Ref, type Server } from '../../../../src/rules/model/resources.js'
-import { beyond, type StoredServer } from './entry.js'
+import { beyond, PendingEntries, type PendingEntry, type StoredServer } from './entries.js'
 import { GroupCommit } from './group-commit.js'
-import { Journal, type JournalDependencies } from './journal.js'
-import type { JournalStorage } from './journal-object.js'
-import { OwnWrites } from './own-writes.js'
-import { PendingEntries, type PendingEntry } from './pending-entries.js'
-import { type ServerObjects, StatusWriter } from './status-writer.js'
-import { WritePace } from './write-pace.js'
+import { Journal, type JournalDependencies, type JournalStorage } from './journal.js'
+import { type ServerObjects, StatusWriter, WritePace } from './status-writer.js'
 
-export interface ServerJournalDependencies extends Omit<JournalDependencies, 'clock' | 'logger'> {
-  readonly clock: Clock
-  readonly logger: Logger
+export interface ServerJournalDependencies extends JournalDependencies {
   readonly objects: ServerObjects
   readonly withStatus: (server: Server, status: Readonly<Record<string, unknown>>) => Server
   /** How long no allocation has been written, in ms. */
@@ -33,7 +33,7 @@ export interface ServerJournalDependencies extends Omit<JournalDependencies, 'cl
   readonly minGroup?: number
 }
 
-export interface ServerUpdate {
+interface ServerUpdate {
   readonly record: Server
   /** All of the new status, but `writtenUpon`. */
   readonly status: Readonly<Record<string, unknown>>
@@ -50,7 +50,7 @@ export class ServerJournal {
   readonly #journal: Journal
   readonly #statuses: StatusWriter
   readonly #group: GroupCommit
-  readonly #own: OwnWrites
+  readonly #own: OwnVersions
   readonly #pace: WritePace
   readonly #objects: ServerObjects
   /** The last write of each server by a caller; they run one after the other. Never rejects. */
@@ -58,7 +58,7 @@ export class ServerJournal {
 
   constructor(deps: ServerJournalDependencies) {
     this.#deps = deps
-    this.#own = new OwnWrites(() => this.#journal.owner)
+    this.#own = new OwnVersions(() => this.#journal.owner)
     this.#pace = new WritePace(deps.clock, deps.connections)
     this.#objects = {
       ...deps.objects,
@@ -80,19 +80,16 @@ export class ServerJournal {
       write: (content, at) => this.#pace.measure(() => storage.write(content, at)),
     }
     this.#journal = new Journal({ ...deps, storage: measured }, this.#pending)
+    const parts = { clock: deps.clock, journal: this.#journal, pending: this.#pending, pace: this.#pace }
     this.#statuses = new StatusWriter({
-      ...deps,
+      ...parts,
+      logger: deps.logger,
       objects: this.#objects,
-      journal: this.#journal,
-      pending: this.#pending,
-      pace: this.#pace,
+      quietMs: deps.quietMs,
       isBusy: (ref) => this.#busy.has(keyOf(ref)),
     })
     this.#group = new GroupCommit({
-      clock: deps.clock,
-      journal: this.#journal,
-      pending: this.#pending,
-      pace: this.#pace,
+      ...parts,
       minGroup: deps.minGroup ?? 2,
       added: () => this.#statuses.wake(),
     })
@@ -273,4 +270,36 @@ export class ServerJournal {
 
 function changed({ namespace, name }: Ref): FleetError {
   return new FleetError('conflict', `GameServer ${namespace}/${name} has been changed; read it again`)
+}
+
+/**
+ * Which versions of servers this host has written itself since it took the journal over. Only those are allocated through the journal: an
+ * earlier leader does not know them, so a late write of its own is a conflict, and cannot give the server to another session. All others are
+ * allocated by a write of their status. No I/O.
+ */
+class OwnVersions {
+  readonly #owner: () => string | undefined
+  readonly #revisions = new Map<string, string>()
+  #since: string | undefined
+
+  constructor(owner: () => string | undefined) {
+    this.#owner = owner
+  }
+
+  has(ref: Ref, revision: string): boolean {
+    return this.#since !== undefined && this.#since === this.#owner() && this.#revisions.get(keyOf(ref)) === revision
+  }
+
+  wrote(ref: Ref, revision: string): void {
+    const owner = this.#owner()
+    if (owner !== this.#since) {
+      this.#since = owner
+      this.#revisions.clear()
+    }
+    if (owner !== undefined) this.#revisions.set(keyOf(ref), revision)
+  }
+
+  forget(ref: Ref): void {
+    this.#revisions.delete(keyOf(ref))
+  }
 }

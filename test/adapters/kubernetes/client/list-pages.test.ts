@@ -1,8 +1,7 @@
 /** Lists of many objects are read in pages. */
 import { describe, expect, it } from 'vitest'
-import type { ApiCall } from '../../../../adapters/kubernetes/client/api-call.js'
 import { ApiError } from '../../../../adapters/kubernetes/client/api-errors.js'
-import { listPages } from '../../../../adapters/kubernetes/client/list-pages.js'
+import { type ApiCall, listPages } from '../../../../adapters/kubernetes/client/api.js'
 import { clusterApi } from '../support/cluster.js'
 import { describeOnCluster } from '../support/describe-on-cluster.js'
 

@@ -1,6 +1,6 @@
 /** Connections to the API server stay open between bursts. Time is virtual, as are the requests where only their number counts. */
 import { describe, expect, it } from 'vitest'
-import { WarmConnections } from '../../../../adapters/kubernetes/client/connections/warm-connections.js'
+import { WarmConnections } from '../../../../adapters/kubernetes/client/connections.js'
 import { virtualClock } from '../../../../src/testing/virtual-clock.js'
 import { until } from '../../../e2e/until.js'
 import { apiOf, configFor, fakeApiServer, respond } from '../support/fake-api-server.js'

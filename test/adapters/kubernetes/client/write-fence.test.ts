@@ -1,7 +1,7 @@
 /** A host that was suspended for longer than its lease writes nothing, even before its timers fire. */
 import { describe, expect, it, onTestFinished } from 'vitest'
-import { leaseElector } from '../../../../adapters/kubernetes/leader-election/elector.js'
 import { WriteFence } from '../../../../adapters/kubernetes/client/write-fence.js'
+import { leaseElector } from '../../../../adapters/kubernetes/leader-election/elector.js'
 import { systemClock } from '../../../../src/contracts/clock.js'
 import { silentLogger } from '../../../../src/contracts/logger.js'
 import { until } from '../../../e2e/until.js'

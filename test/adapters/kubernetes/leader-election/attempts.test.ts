@@ -1,6 +1,6 @@
 /** How many requests an election makes, and how often it logs, while the API server answers and while it refuses. */
 import { expect, it, onTestFinished } from 'vitest'
-import type { ApiCall } from '../../../../adapters/kubernetes/client/api-call.js'
+import type { ApiCall } from '../../../../adapters/kubernetes/client/api.js'
 import { leaseElector } from '../../../../adapters/kubernetes/leader-election/elector.js'
 import { FleetError } from '../../../../src/contracts/errors.js'
 import type { Logger } from '../../../../src/contracts/logger.js'

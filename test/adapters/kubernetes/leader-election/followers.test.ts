@@ -1,9 +1,9 @@
 /** A host that watches the Lease of another, on a virtual clock. */
 import { PassThrough } from 'node:stream'
 import { expect, it, onTestFinished } from 'vitest'
-import type { ApiCall } from '../../../../adapters/kubernetes/client/api-call.js'
-import { leaseElector } from '../../../../adapters/kubernetes/leader-election/elector.js'
 import { ApiError } from '../../../../adapters/kubernetes/client/api-errors.js'
+import type { ApiCall } from '../../../../adapters/kubernetes/client/api.js'
+import { leaseElector } from '../../../../adapters/kubernetes/leader-election/elector.js'
 import { FleetError } from '../../../../src/contracts/errors.js'
 import { silentLogger } from '../../../../src/contracts/logger.js'
 import { virtualClock } from '../../../../src/testing/virtual-clock.js'

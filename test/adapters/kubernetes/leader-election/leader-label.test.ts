@@ -4,7 +4,7 @@
  */
 import { text } from 'node:stream/consumers'
 import { expect, it, onTestFinished } from 'vitest'
-import { withLeaderLabel } from '../../../../adapters/kubernetes/leader-election/leader-label.js'
+import { withLeaderLabel } from '../../../../adapters/kubernetes/leader-election/elector.js'
 import { systemClock } from '../../../../src/contracts/clock.js'
 import type { ElectionListener } from '../../../../src/contracts/elector.js'
 import { silentLogger } from '../../../../src/contracts/logger.js'

@@ -1,8 +1,7 @@
 /** A Lease deleted or edited by hand must not produce a second leader. */
-import { expect, it, describe, onTestFinished } from 'vitest'
+import { describe, expect, it, onTestFinished } from 'vitest'
 import { leaseElector } from '../../../../adapters/kubernetes/leader-election/elector.js'
-import { observe } from '../../../../adapters/kubernetes/leader-election/lease.js'
-import { OwnLease } from '../../../../adapters/kubernetes/leader-election/own-lease.js'
+import { observe, OwnLease } from '../../../../adapters/kubernetes/leader-election/lease.js'
 import { type Clock, systemClock } from '../../../../src/contracts/clock.js'
 import { silentLogger } from '../../../../src/contracts/logger.js'
 import { virtualClock } from '../../../../src/testing/virtual-clock.js'

@@ -1,6 +1,6 @@
 /** An API server that answers late: a leader keeps its lease as long as that is safe, and not longer. On a virtual clock. */
 import { describe, expect, it, onTestFinished } from 'vitest'
-import type { ApiCall } from '../../../../adapters/kubernetes/client/api-call.js'
+import type { ApiCall } from '../../../../adapters/kubernetes/client/api.js'
 import { leaseElector } from '../../../../adapters/kubernetes/leader-election/elector.js'
 import { FleetError } from '../../../../src/contracts/errors.js'
 import { silentLogger } from '../../../../src/contracts/logger.js'

@@ -1,7 +1,7 @@
 /** What is reported about cordoned nodes, without a cluster. */
 import { virtualClock } from 'gamekeeper/testing'
 import { expect, it } from 'vitest'
-import { CordonedNodes } from '../../../../adapters/kubernetes/nodes/cordoned-nodes.js'
+import { CordonedNodes } from '../../../../adapters/kubernetes/nodes/node-cache.js'
 
 const noticeMs = 60_000
 const cordoned = { spec: { unschedulable: true } }

@@ -1,8 +1,8 @@
 /** Which public ports a pod gets before it is scheduled, and which nodes accept it. */
 import { virtualClock } from 'gamekeeper/testing'
 import { describe, expect, it } from 'vitest'
+import { acceptsPod, nodeAddress } from '../../../../adapters/kubernetes/nodes/node-cache.js'
 import { type HeldPort, NodePorts } from '../../../../adapters/kubernetes/nodes/node-ports.js'
-import { acceptsPod, nodeAddress } from '../../../../adapters/kubernetes/nodes/node-status.js'
 
 const range = { first: 100, last: 103 }
 

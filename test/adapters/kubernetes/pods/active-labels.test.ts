@@ -1,8 +1,12 @@
 /** When the labels that protect pods from eviction are written. Time is virtual; the requests go to a real HTTP server. */
 import { afterEach, describe, expect, it } from 'vitest'
 import { ActiveLabels, maxDelayMs } from '../../../../adapters/kubernetes/pods/active-labels.js'
-import { evictAnnotation, namesOf, unprotectedOf } from '../../../../adapters/kubernetes/pods/labels.js'
-import type { PodSnapshot } from '../../../../adapters/kubernetes/pods/pod-snapshot.js'
+import {
+  evictAnnotation,
+  namesOf,
+  type PodSnapshot,
+  unprotectedOf,
+} from '../../../../adapters/kubernetes/pods/pod-objects.js'
 import { silentLogger } from '../../../../src/contracts/logger.js'
 import { virtualClock } from '../../../../src/testing/virtual-clock.js'
 import { until } from '../../../e2e/until.js'

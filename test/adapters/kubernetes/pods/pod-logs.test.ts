@@ -1,6 +1,6 @@
 /** Pod logs across broken connections: each line exactly once, also when several share a timestamp. */
 import { expect, it } from 'vitest'
-import { type LogSource, podLogs } from '../../../../adapters/kubernetes/pods/pod-logs.js'
+import { type LogSource, podLogs } from '../../../../adapters/kubernetes/pods/container-streams.js'
 import { maxLineBytes } from '../../../../adapters/shared/line-splitter.js'
 import { apiOf, configFor, fakeApiServer } from '../support/fake-api-server.js'
 import { linesOf } from '../support/support.js'

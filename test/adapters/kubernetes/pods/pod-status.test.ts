@@ -1,11 +1,17 @@
 /** Instances derived from pods: a table of pods as real clusters have reported them. */
 import { describe, expect, it } from 'vitest'
-import type { Identity } from '../../../../adapters/kubernetes/pods/labels.js'
-import type { ContainerState, Pod } from '../../../../adapters/kubernetes/pods/pod-objects.js'
-import { isUnstarted } from '../../../../adapters/kubernetes/pods/container-status.js'
-import { isBlockedByHostPorts, templateHostPorts } from '../../../../adapters/kubernetes/pods/host-ports.js'
-import type { StartProblems } from '../../../../adapters/kubernetes/pods/pending-reason.js'
-import { instanceOf } from '../../../../adapters/kubernetes/pods/pod-status.js'
+import {
+  type ContainerState,
+  type Identity,
+  isUnstarted,
+  type Pod,
+} from '../../../../adapters/kubernetes/pods/pod-objects.js'
+import {
+  instanceOf,
+  isBlockedByHostPorts,
+  type StartProblems,
+  templateHostPorts,
+} from '../../../../adapters/kubernetes/pods/pod-status.js'
 
 const ports = [{ container: 7777, public: 10_003 }]
 const identity: Identity = { ref: { namespace: 'default', name: 'arena-a1b2c' }, uid: 'u', container: 'game', ports }

@@ -2,11 +2,14 @@
 import { expect, it } from 'vitest'
 import type { KubernetesApi } from '../../../../adapters/kubernetes/client/api.js'
 import type { KubeObject } from '../../../../adapters/kubernetes/client/kube-objects.js'
-import { nodePlatform } from '../../../../adapters/kubernetes/nodes/node-status.js'
-import { namesOf, withInstanceNumber } from '../../../../adapters/kubernetes/pods/labels.js'
-import { podIn } from '../../../../adapters/kubernetes/pods/pod-objects.js'
-import type { PodSnapshot } from '../../../../adapters/kubernetes/pods/pod-snapshot.js'
-import { InstanceNumbers } from '../../../../adapters/kubernetes/provisioning/instance-numbers.js'
+import { nodePlatform } from '../../../../adapters/kubernetes/nodes/node-cache.js'
+import {
+  namesOf,
+  podIn,
+  type PodSnapshot,
+  withInstanceNumber,
+} from '../../../../adapters/kubernetes/pods/pod-objects.js'
+import { InstanceNumbers } from '../../../../adapters/kubernetes/provisioning/sdk-secrets.js'
 import { isObject } from '../../../../src/rules/validation/problem.js'
 
 const names = namesOf('mps.gamekeeper.com')

@@ -1,7 +1,7 @@
 /** How much of an API server's time the events of pods take. */
 import { virtualClock } from 'gamekeeper/testing'
 import { expect, it } from 'vitest'
-import { PodEvents } from '../../../../adapters/kubernetes/provisioning/pod-events.js'
+import { PodEvents } from '../../../../adapters/kubernetes/provisioning/slow-starts.js'
 import { silentLogger } from '../../../../src/contracts/logger.js'
 
 /** How often events are read within a minute if each read takes so long. Many pods do not start. */

@@ -1,9 +1,9 @@
 import { text } from 'node:stream/consumers'
 import { kubernetesBackend } from 'gamekeeper/kubernetes'
 import { expect, it, onTestFinished } from 'vitest'
-import { evictAnnotation } from '../../../../adapters/kubernetes/pods/labels.js'
-import { podOf } from '../../../../adapters/kubernetes/provisioning/pod-spec.js'
-import { checkForKubernetes, fixedHostPorts } from '../../../../adapters/kubernetes/provisioning/template.js'
+import { evictAnnotation } from '../../../../adapters/kubernetes/pods/pod-objects.js'
+import { fixedHostPorts, podOf } from '../../../../adapters/kubernetes/provisioning/pod-spec.js'
+import { checkForKubernetes } from '../../../../adapters/kubernetes/provisioning/template-check.js'
 import { configFor, fakeApiServer, respond, statusOf } from '../support/fake-api-server.js'
 import { specOf } from '../support/support.js'
 

@@ -1,7 +1,7 @@
 /** What a pod's Kubernetes Events say about its start. */
 import { describe, expect, it } from 'vitest'
-import { startEventsIn } from '../../../../adapters/kubernetes/provisioning/start-events.js'
-import { refusedPortsIn } from '../../../../adapters/kubernetes/pods/host-ports.js'
+import { refusedPortsIn } from '../../../../adapters/kubernetes/pods/pod-status.js'
+import { startEventsIn } from '../../../../adapters/kubernetes/provisioning/slow-starts.js'
 
 const event = (revision: number, type: string, reason: string, message: string) => ({
   ...{ metadata: { name: `e-${revision}`, resourceVersion: String(revision) }, type, reason, message },

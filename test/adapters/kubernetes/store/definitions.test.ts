@@ -1,19 +1,23 @@
 import { beforeAll, describe, expect, it } from 'vitest'
 import { parseAllDocuments } from 'yaml'
-import { type BuildCounts, buildStatus } from '../../../../adapters/kubernetes/store/objects/build-object.js'
-import type { ReadyCondition } from '../../../../adapters/kubernetes/store/ready-conditions.js'
-import { detailSpec, readDetail } from '../../../../adapters/kubernetes/store/objects/detail-object.js'
-import { fleetResources } from '../../../../adapters/kubernetes/store/objects/custom-resources.js'
 import { pathOf } from '../../../../adapters/kubernetes/client/kube-objects.js'
 import {
+  type BuildCounts,
+  buildStatus,
+  type ReadyCondition,
+} from '../../../../adapters/kubernetes/store/build-object.js'
+import { fleetResources } from '../../../../adapters/kubernetes/store/custom-collection.js'
+import {
+  detailSpec,
   newServerObject,
+  readDetail,
   readServer,
   serverStatus,
-} from '../../../../adapters/kubernetes/store/objects/server-object.js'
+} from '../../../../adapters/kubernetes/store/server-object.js'
 import { FleetError } from '../../../../src/contracts/errors.js'
-import { isObject } from '../../../../src/rules/validation/problem.js'
 import { type Detail, type Server, serverStates, type Session } from '../../../../src/rules/model/resources.js'
 import { defaultApiGroup } from '../../../../src/rules/model/wire.js'
+import { isObject } from '../../../../src/rules/validation/problem.js'
 import { readBuildInput } from '../../../../src/rules/validation/requests.js'
 import { completeBuild } from '../../../../src/testing/records.js'
 import { namespaceName } from '../support/cluster.js'

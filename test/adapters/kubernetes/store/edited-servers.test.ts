@@ -1,9 +1,8 @@
 /** A GameServer that is edited by hand keeps its identity, and with it its match. */
 import { beforeAll, describe, expect, it, vi } from 'vitest'
 import { WriteFence } from '../../../../adapters/kubernetes/client/write-fence.js'
-import { CustomObjects } from '../../../../adapters/kubernetes/store/custom-objects.js'
-import { fleetResources } from '../../../../adapters/kubernetes/store/objects/custom-resources.js'
-import { SpecRepair } from '../../../../adapters/kubernetes/store/spec-repair.js'
+import { CustomObjects, fleetResources } from '../../../../adapters/kubernetes/store/custom-collection.js'
+import { SpecRepair } from '../../../../adapters/kubernetes/store/server-collection.js'
 import { systemClock } from '../../../../src/contracts/clock.js'
 import type { FleetEvent } from '../../../../src/contracts/events.js'
 import { silentLogger } from '../../../../src/contracts/logger.js'

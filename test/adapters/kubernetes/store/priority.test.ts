@@ -1,6 +1,6 @@
 /** Which writes of servers go ahead of others: those that players wait for. */
 import { expect, it } from 'vitest'
-import { fleetResources } from '../../../../adapters/kubernetes/store/objects/custom-resources.js'
+import { fleetResources } from '../../../../adapters/kubernetes/store/custom-collection.js'
 import { ServerCollection } from '../../../../adapters/kubernetes/store/server-collection.js'
 import { systemClock } from '../../../../src/contracts/clock.js'
 import { silentLogger } from '../../../../src/contracts/logger.js'

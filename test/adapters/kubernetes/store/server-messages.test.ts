@@ -1,7 +1,7 @@
 /** When the reason why a server is Pending is written. */
 import { expect, it } from 'vitest'
-import { BackgroundWork } from '../../../../adapters/kubernetes/store/display/background-work.js'
-import { ServerMessages } from '../../../../adapters/kubernetes/store/display/server-messages.js'
+import { ServerMessages } from '../../../../adapters/kubernetes/store/display.js'
+import { BackgroundWork } from '../../../../adapters/kubernetes/store/kube-events.js'
 import { silentLogger } from '../../../../src/contracts/logger.js'
 import { virtualClock } from '../../../../src/testing/virtual-clock.js'
 

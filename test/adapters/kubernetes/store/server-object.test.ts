@@ -1,14 +1,10 @@
 /** Reads GameServer objects written by any version of the definitions and of the host. */
 import { describe, expect, it } from 'vitest'
-import { fleetResources } from '../../../../adapters/kubernetes/store/objects/custom-resources.js'
 import type { KubeObject } from '../../../../adapters/kubernetes/client/kube-objects.js'
-import {
-  newServerObject,
-  readServer,
-  serverStatus,
-} from '../../../../adapters/kubernetes/store/objects/server-object.js'
-import { isObject } from '../../../../src/rules/validation/problem.js'
+import { fleetResources } from '../../../../adapters/kubernetes/store/custom-collection.js'
+import { newServerObject, readServer, serverStatus } from '../../../../adapters/kubernetes/store/server-object.js'
 import type { Server } from '../../../../src/rules/model/resources.js'
+import { isObject } from '../../../../src/rules/validation/problem.js'
 import { minimalServer } from '../../../../src/testing/records.js'
 
 const ref = { namespace: 'games', name: 'arena-1' }

@@ -1,6 +1,6 @@
 import { beforeAll, describe, test } from 'vitest'
-import { fleetResources } from '../../../../adapters/kubernetes/store/objects/custom-resources.js'
 import { pathOf } from '../../../../adapters/kubernetes/client/kube-objects.js'
+import { fleetResources } from '../../../../adapters/kubernetes/store/custom-collection.js'
 import { type KubernetesStoreOptions, openKubernetesStore } from '../../../../adapters/kubernetes/store/store.js'
 import { systemClock } from '../../../../src/contracts/clock.js'
 import { silentLogger } from '../../../../src/contracts/logger.js'

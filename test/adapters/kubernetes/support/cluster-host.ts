@@ -1,9 +1,8 @@
 /** A host on the API server in memory, with the real collection of servers. Its calls fail as the Kubernetes client reports them. */
-import type { ObjectApi } from '../../../../adapters/kubernetes/client/api.js'
-import type { ApiCall } from '../../../../adapters/kubernetes/client/api-call.js'
+import type { ApiCall, ObjectApi } from '../../../../adapters/kubernetes/client/api.js'
 import type { KubeObject } from '../../../../adapters/kubernetes/client/kube-objects.js'
 import { RateLimiter } from '../../../../adapters/kubernetes/client/rate-limiter.js'
-import { JournalObject } from '../../../../adapters/kubernetes/store/journal/journal-object.js'
+import { JournalObject } from '../../../../adapters/kubernetes/store/journal/journal.js'
 import { ServerCollection } from '../../../../adapters/kubernetes/store/server-collection.js'
 import { FleetError } from '../../../../src/contracts/errors.js'
 import { silentLogger } from '../../../../src/contracts/logger.js'

@@ -3,9 +3,9 @@ import { execFile, spawn } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import { promisify } from 'node:util'
-import { systemClock } from '../../../../src/contracts/clock.js'
 import { KubernetesApi } from '../../../../adapters/kubernetes/client/api.js'
 import { defaultKubeConfig, type KubeConfigLike } from '../../../../adapters/kubernetes/client/kube-config.js'
+import { systemClock } from '../../../../src/contracts/clock.js'
 
 const run = promisify(execFile)
 

@@ -2,7 +2,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { json } from 'node:stream/consumers'
 import { onTestFinished } from 'vitest'
-import { seal } from '../../../../adapters/kubernetes/store/key/sealing.js'
+import { seal } from '../../../../adapters/kubernetes/store/fleet-key.js'
 import { type KubernetesStore, openKubernetesStore } from '../../../../adapters/kubernetes/store/store.js'
 import { type Clock, systemClock } from '../../../../src/contracts/clock.js'
 import { defaultApiGroup } from '../../../../src/rules/model/wire.js'

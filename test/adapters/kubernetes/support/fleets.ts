@@ -4,10 +4,10 @@ import { onTestFinished } from 'vitest'
 import type { KubernetesApi } from '../../../../adapters/kubernetes/client/api.js'
 import { type KubernetesStore, openKubernetesStore } from '../../../../adapters/kubernetes/store/store.js'
 import { systemClock } from '../../../../src/contracts/clock.js'
-import { createFleet } from '../../../../src/fleet/create-fleet.js'
 import type { Fleet } from '../../../../src/contracts/fleet.js'
 import { silentLogger } from '../../../../src/contracts/logger.js'
 import type { FleetOptions } from '../../../../src/contracts/options.js'
+import { createFleet } from '../../../../src/fleet/create-fleet.js'
 import { defaultApiGroup } from '../../../../src/rules/model/wire.js'
 
 export function openStore(api: KubernetesApi, namespace: string) {

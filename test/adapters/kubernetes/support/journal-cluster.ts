@@ -1,12 +1,12 @@
 /** An API server in memory with the GameServers and the journal of one fleet. Time is virtual. */
-import type { ApiCall } from '../../../../adapters/kubernetes/client/api-call.js'
 import { failedCall, parseApiError } from '../../../../adapters/kubernetes/client/api-errors.js'
-import type { Fields } from '../../../../adapters/kubernetes/client/fields.js'
+import type { ApiCall } from '../../../../adapters/kubernetes/client/api.js'
 import { isKubeObject, type KubeObject, pathOf } from '../../../../adapters/kubernetes/client/kube-objects.js'
-import { openEntry } from '../../../../adapters/kubernetes/store/journal/entry.js'
-import { fleetResources } from '../../../../adapters/kubernetes/store/objects/custom-resources.js'
+import { fleetResources } from '../../../../adapters/kubernetes/store/custom-collection.js'
+import { openEntry } from '../../../../adapters/kubernetes/store/journal/entries.js'
 import type { FleetError } from '../../../../src/contracts/errors.js'
 import { isObject } from '../../../../src/rules/validation/problem.js'
+import type { Fields } from '../../../../src/rules/validation/template-shape.js'
 import { virtualClock } from '../../../../src/testing/virtual-clock.js'
 
 export const resources = fleetResources()

@@ -1,9 +1,9 @@
 /** Server objects and a journal in memory, with calls that a test can hold, fail and follow; and hosts that use them. */
-import type { JournalContent, JournalStorage } from '../../../../adapters/kubernetes/store/journal/journal-object.js'
-import { openEntry, type StoredServer } from '../../../../adapters/kubernetes/store/journal/entry.js'
+import { openEntry, type StoredServer } from '../../../../adapters/kubernetes/store/journal/entries.js'
+import type { JournalContent, JournalStorage } from '../../../../adapters/kubernetes/store/journal/journal.js'
 import { ServerJournal } from '../../../../adapters/kubernetes/store/journal/server-journal.js'
 import type { ServerObjects, StatusWrite } from '../../../../adapters/kubernetes/store/journal/status-writer.js'
-import { serverStatus, withStatus } from '../../../../adapters/kubernetes/store/objects/server-object.js'
+import { serverStatus, withStatus } from '../../../../adapters/kubernetes/store/server-object.js'
 import { FleetError } from '../../../../src/contracts/errors.js'
 import { silentLogger } from '../../../../src/contracts/logger.js'
 import { keyOf, type Ref, type Server } from '../../../../src/rules/model/resources.js'

@@ -3,13 +3,13 @@
  * a second.
  */
 import { createFleet, type Fleet, type FleetLimits, type FleetOptions } from 'gamekeeper'
-import { type KubernetesBackendOptions, kubernetesBackend } from 'gamekeeper/kubernetes'
-import type { Instance } from '../../../../src/contracts/backend.js'
-import type { HeartbeatAnswer } from '../../../../src/rules/game/heartbeat.js'
-import { FleetError } from '../../../../src/contracts/errors.js'
-import { keyOf, type Ref } from '../../../../src/rules/model/resources.js'
+import { kubernetesBackend, type KubernetesBackendOptions } from 'gamekeeper/kubernetes'
 import type { KubernetesApi } from '../../../../adapters/kubernetes/client/api.js'
 import { pathOf, pods } from '../../../../adapters/kubernetes/client/kube-objects.js'
+import type { Instance } from '../../../../src/contracts/backend.js'
+import { FleetError } from '../../../../src/contracts/errors.js'
+import type { HeartbeatAnswer } from '../../../../src/rules/game/heartbeat.js'
+import { keyOf, type Ref } from '../../../../src/rules/model/resources.js'
 import { kubectl } from './cluster.js'
 
 /** Capacity of a hollow node. */

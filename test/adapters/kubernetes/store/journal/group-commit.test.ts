@@ -1,7 +1,7 @@
 /** Allocations that are written together, on objects in memory whose calls fail in every way. */
 import { expect, it } from 'vitest'
 import { maxLagMs } from '../../../../../adapters/kubernetes/store/journal/group-commit.js'
-import { Host, type JournalWorld, journaled, scene } from '../../support/journal-world.js'
+import { Host, journaled, type JournalWorld, scene } from '../../support/journal-world.js'
 
 function ownerOf({ journal }: JournalWorld): string {
   return journal?.owner ?? ''

@@ -1,6 +1,6 @@
 /** Writes of the journal that fail: what is known of them, who waits for them, and who is told what. */
 import { expect, it } from 'vitest'
-import type { ApiCall } from '../../../../../adapters/kubernetes/client/api-call.js'
+import type { ApiCall } from '../../../../../adapters/kubernetes/client/api.js'
 import { ClusterHost, type Fault, withSession } from '../../support/cluster-host.js'
 import { JournalCluster } from '../../support/journal-cluster.js'
 

@@ -1,6 +1,6 @@
 /** Hosts of a version without the journal lead between two that have it. */
 import { expect, it } from 'vitest'
-import { fieldsAt } from '../../../../../adapters/kubernetes/client/fields.js'
+import { objectAt } from '../../../../../src/rules/validation/template-shape.js'
 import { ClusterHost, withSession } from '../../support/cluster-host.js'
 import { JournalCluster } from '../../support/journal-cluster.js'
 
@@ -21,7 +21,7 @@ async function scene() {
 it.each([1, 2])('what it has written is not undone by an entry from before (%i writes)', async (writes) => {
   const cluster = await scene()
   for (let n = 1; n <= writes; n++) {
-    const status = fieldsAt(cluster.server('a'), 'status')
+    const status = objectAt(cluster.server('a'), 'status')
     cluster.writeStatus('a', { ...status, state: 'Active', sessionID: 'answered', initialPlayers: [] })
   }
   const next = new ClusterHost(cluster, { term: 2 })

@@ -1,6 +1,6 @@
 /** How many entries there may be, by how long writes take. */
 import { expect, it } from 'vitest'
-import { WritePace } from '../../../../../adapters/kubernetes/store/journal/write-pace.js'
+import { WritePace } from '../../../../../adapters/kubernetes/store/journal/status-writer.js'
 import { virtualClock } from '../../../../../src/testing/virtual-clock.js'
 
 function paceWith(connections: number) {
