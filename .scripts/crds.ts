@@ -1,5 +1,5 @@
 /**
- * `npm run crds` generates the custom resource definitions from the schemas in `rules/schemas`: for the package, for the manifests
+ * `npm run crds` generates the custom resource definitions from the schemas in `rules/validation`: for the package, for the manifests
  * in examples/kubernetes and for the chart. With `--check` it fails if one of the files is out of date.
  */
 import { Document, isMap, isScalar, isSeq, visit } from 'yaml'

@@ -15,7 +15,7 @@ export type {
   PrepareOptions,
   RecordedInstance,
 } from './contracts/backend.js'
-export type { AuditedAction, AuditedCallOptions, AuditedOutcome, Caller, CallerKind } from './contracts/audit.js'
+export type { AuditedAction, AuditedCallOptions, AuditedOutcome, Caller, CallerKind } from './contracts/call-options.js'
 export type { AllOptions, CallOptions, Page, PageOptions } from './contracts/call-options.js'
 export { type Clock, systemClock } from './contracts/clock.js'
 export { alwaysLeader, type ElectionListener, type Elector, type ForwardingOptions } from './contracts/elector.js'
@@ -78,10 +78,10 @@ export type {
   SessionsWithRoom,
   SessionTarget,
 } from './contracts/sessions.js'
-export type { Seats } from './rules/lifecycle/seats.js'
+export type { Seats } from './rules/lifecycle/server-sessions.js'
 export type { Collection, DamagedRecord, RecordKind, Store, StoreCheck, Versioned } from './contracts/store.js'
 export { createFleet } from './fleet/create-fleet.js'
-export { fleetOnce } from './fleet/fleet-once.js'
+export { fleetOnce } from './fleet/create-fleet.js'
 export type { Heartbeat, HeartbeatAnswer, HeartbeatHold } from './rules/game/heartbeat.js'
 export type { PortRange } from './rules/model/ports.js'
 export type {
@@ -92,7 +92,7 @@ export type {
   ListCondition,
   OwnAllocationRequest,
   ServerSelector,
-} from './rules/model/allocation.js'
+} from './rules/model/allocation-request.js'
 export {
   type ApplyResult,
   type Build,
@@ -123,7 +123,7 @@ export {
   type TerminationOrder,
   terminationOrders,
 } from './rules/model/resources.js'
-export type { BuildSpecInput, RunPort, RunSpec } from './rules/model/run.js'
+export type { BuildSpecInput, RunPort, RunSpec } from './rules/model/resources.js'
 export type {
   Counter,
   CounterUpdate,
@@ -131,7 +131,7 @@ export type {
   ServerData,
   ServerDataUpdate,
   ValueList,
-} from './rules/model/server-data.js'
+} from './rules/lifecycle/server-data.js'
 export type {
   AllocatedPort,
   AllocationBody,
@@ -142,7 +142,7 @@ export type {
   GameServerBuildDetail,
   GameServerDetail,
 } from './rules/model/wire.js'
-export type { TemplateSupport } from './rules/validation/template.js'
+export type { TemplateSupport } from './rules/validation/pod-template.js'
 export { fileStore } from './stores/file.js'
 export { readFileStore, type StoreContents } from './stores/read.js'
 export { memoryStore } from './stores/memory.js'

@@ -1,7 +1,7 @@
 /** The definition of GameServerAllocation: the allocation request of the API, and its outcome. */
 import { allocationDefaults } from '../../adapters/kubernetes/store/requested-allocations.js'
-import { allocation, allocationRequest } from '../../src/rules/schemas/allocation.js'
-import { time } from '../../src/rules/schemas/common.js'
+import { allocation, allocationRequest } from '../../src/rules/validation/allocation-schema.js'
+import { time } from '../../src/rules/validation/shared-schemas.js'
 import type { Resource } from '.scripts/crds/definitions.js'
 import { eachOf, structural, type StructuralSchema, unbounded } from '.scripts/crds/structural-schema.js'
 

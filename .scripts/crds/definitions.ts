@@ -1,14 +1,13 @@
 /**
- * The custom resource definitions. Fields that users and clients see come from the schemas in `rules/schemas`. This file
+ * The custom resource definitions. Fields that users and clients see come from the schemas in `rules/validation`. This file
  * adds what is specific to Kubernetes: names, printer columns, subresources, defaults, and the fields in which hosts store
  * records.
  */
 import { defaultApiGroup } from '../../src/rules/model/wire.js'
-import { buildInput, condition, gameServerBuild } from '../../src/rules/schemas/build.js'
-import { time } from '../../src/rules/schemas/common.js'
-import { gameServerDetail } from '../../src/rules/schemas/detail.js'
-import { gameServer } from '../../src/rules/schemas/server.js'
-import { serverData } from '../../src/rules/schemas/server-data.js'
+import { buildInput, condition, gameServerBuildSchema } from '../../src/rules/validation/build-schema.js'
+import { time } from '../../src/rules/validation/shared-schemas.js'
+import { gameServerDetailSchema, gameServerSchema } from '../../src/rules/validation/server-schema.js'
+import { serverDataSchema } from '../../src/rules/lifecycle/server-data.js'
 import { allocations } from './allocations.js'
 import { sessionFields, sessionList } from './session-fields.js'
 import { eachOf, structural, type StructuralSchema, unbounded } from './structural-schema.js'
@@ -68,12 +67,12 @@ const builds: Resource = {
     { name: 'BuildID', type: 'string', jsonPath: '.spec.buildID', priority: 1 },
   ],
   schema: {
-    description: gameServerBuild.description,
+    description: gameServerBuildSchema.description,
     type: 'object',
     required: ['metadata', 'spec'],
     properties: {
       metadata: nameOnly(structural(buildInput.properties.metadata.properties.name)),
-      spec: structural(gameServerBuild.properties.spec),
+      spec: structural(gameServerBuildSchema.properties.spec),
       status: buildStatus(),
     },
   },
@@ -85,7 +84,7 @@ function nameOnly({ description: _description, ...name }: StructuralSchema): Str
 }
 
 function buildStatus(): StructuralSchema {
-  const { status } = gameServerBuild.properties
+  const { status } = gameServerBuildSchema.properties
   const counts = Object.keys(noServers)
   const properties = Object.entries(eachOf(status.properties, unbounded)).map(([name, schema]) => [
     name,
@@ -184,7 +183,7 @@ function serverSpec(): StructuralSchema {
 }
 
 function serverStatus(): StructuralSchema {
-  const { description, properties } = gameServer.properties.status
+  const { description, properties } = gameServerSchema.properties.status
   const { state, health, ...shown } = properties
   return {
     description,
@@ -194,8 +193,8 @@ function serverStatus(): StructuralSchema {
       state: { ...unbounded(state), default: 'Pending' },
       health: { ...unbounded(health), default: 'Unknown' },
       ...eachOf(shown, unbounded),
-      labels: unbounded(serverData.labels),
-      annotations: unbounded(serverData.annotations),
+      labels: unbounded(serverDataSchema.labels),
+      annotations: unbounded(serverDataSchema.annotations),
       templateHash: {
         ...text,
         description: 'Hash of the template that the server runs, where it differs from that in spec.',
@@ -213,7 +212,10 @@ function serverStatus(): StructuralSchema {
         type: 'object',
         description:
           'The edited labels and annotations in metadata that the data include. What differs from them is applied once.',
-        properties: { labels: unbounded(serverData.labels), annotations: unbounded(serverData.annotations) },
+        properties: {
+          labels: unbounded(serverDataSchema.labels),
+          annotations: unbounded(serverDataSchema.annotations),
+        },
       },
       startedSessions: {
         type: 'integer',
@@ -243,14 +245,14 @@ function serverStatus(): StructuralSchema {
   }
 }
 
-const { spec: players } = gameServerDetail.properties
+const { spec: players } = gameServerDetailSchema.properties
 
 const details: Resource = {
   kind: 'GameServerDetail',
   shortNames: ['gsd', 'gkd'],
   columns: [{ name: 'Players', type: 'integer', jsonPath: '.spec.connectedPlayersCount' }, age],
   schema: {
-    description: gameServerDetail.description,
+    description: gameServerDetailSchema.description,
     type: 'object',
     required: ['spec'],
     properties: {

@@ -1,5 +1,5 @@
 /** The fields of a session in the status of a GameServer. */
-import { playerIDs, time } from '../../src/rules/schemas/common.js'
+import { playerIDs, time } from '../../src/rules/validation/shared-schemas.js'
 import { type StructuralSchema, unbounded } from './structural-schema.js'
 
 const text = { type: 'string' } as const

@@ -1,8 +1,8 @@
 /**
- * Converts the schemas in `rules/schemas` to structural schemas for custom resource definitions (apiextensions.k8s.io/v1).
+ * Converts the schemas in `rules/validation` to structural schemas for custom resource definitions (apiextensions.k8s.io/v1).
  * Pure.
  */
-import type { MapSchema, ObjectSchema, Schema } from '../../src/rules/schemas/schema.js'
+import type { MapSchema, ObjectSchema, Schema } from '../../src/rules/validation/schema.js'
 
 export type StructuralSchema = Readonly<Record<string, unknown>>
 

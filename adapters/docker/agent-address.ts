@@ -1,11 +1,11 @@
 /** Finds an address at which containers can reach the agent, preferably one that other machines cannot reach. */
 import type { AgentEndpoint } from '../../src/contracts/backend.js'
 import { FleetError } from '../../src/contracts/errors.js'
-import { isLoopback, isOwnAddress } from '../../src/platform/own-address.js'
+import { isLoopback, isOwnAddress } from '../../src/platform/http-server.js'
 import { isObject } from '../../src/rules/validation/problem.js'
-import { hostName } from './config/container-config.js'
+import { hostName } from './container-config.js'
 
-export interface AgentEndpointInput {
+interface AgentEndpointInput {
   /** `agent.host`, if set. */
   readonly host: string | undefined
   /** Host name or address of a remote engine. */

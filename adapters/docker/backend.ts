@@ -2,6 +2,8 @@
  * The Docker backend: runs each instance as a container. All state is kept in the engine; this host keeps only operations in
  * progress.
  */
+import { readFile, rename, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
 import type {
   AgentEndpoint,
   AgentEndpointOptions,
@@ -16,36 +18,33 @@ import type {
   PrepareOptions,
 } from '../../src/contracts/backend.js'
 import type { CallOptions } from '../../src/contracts/call-options.js'
-import { FleetError, throwIfAborted } from '../../src/contracts/errors.js'
-import { lowestFreeNumber } from '../../src/rules/game/instance-number.js'
+import type { Clock } from '../../src/contracts/clock.js'
+import { FleetError, messageOf, throwIfAborted } from '../../src/contracts/errors.js'
+import { codeOf, makeDirectories } from '../../src/platform/files.js'
+import { lowestFreeNumber } from '../../src/rules/game/sdk-config.js'
 import { keyOf, type Ref } from '../../src/rules/model/resources.js'
 import { isObject } from '../../src/rules/validation/problem.js'
-import { Creations } from '../shared/creations.js'
-import { storeIn } from '../shared/directory-options.js'
-import { BackendLifecycle, waitAtMost } from '../shared/lifecycle.js'
-import { checkRef } from '../shared/refs.js'
-import { checkGraceMs, Terminations } from '../shared/terminations.js'
+import { BackendLifecycle, checkRef, noStdin, waitAtMost } from '../shared/backend-lifecycle.js'
+import { checkGraceMs, Creations, Terminations } from '../shared/in-flight.js'
+import { storeIn } from '../shared/option-reader.js'
 import { findAgentEndpoint } from './agent-address.js'
-import { defaultClient, remoteHostOf } from './engine/client.js'
-import { checkForDocker, type Engine, imageOf } from './config/container-config.js'
-import { ContainerCreation } from './containers/container-creation.js'
+import { checkForDocker, type DockerEngine, imageOf } from './container-config.js'
+import { ContainerCreation, PortPool } from './containers/container-creation.js'
 import { ContainerEvents } from './containers/container-events.js'
 import { ContainerTermination } from './containers/container-termination.js'
 import { Containers } from './containers/containers.js'
-import { EngineApi } from './engine/engine-api.js'
-import { loadFleetName } from './fleet-name.js'
-import { Images } from './images/images.js'
-import { isRunning } from './containers/instance.js'
+import { type Container, isRunning } from './containers/instance.js'
 import { fleetFilter } from './containers/labels.js'
 import { containerLogs } from './containers/logs.js'
-import { writeStdin } from './containers/stdin.js'
-import type { ResolvedDockerOptions } from './options.js'
-import { PortPool } from './containers/port-pool.js'
+import { defaultClient, remoteHostOf } from './docker-client.js'
+import { EngineApi, statusOf } from './engine-api.js'
+import { Images } from './images.js'
+import { isFleetName, type ResolvedDockerOptions } from './options.js'
 
 /** What the backend learns about the engine when it connects. */
 interface Connected {
   readonly fleet: string
-  readonly engine: Engine
+  readonly engine: DockerEngine
   readonly containers: Containers
   readonly isDesktop: boolean
 }
@@ -241,5 +240,53 @@ export class DockerBackend implements Backend {
   *#instanceNumbers(): Generator<number> {
     yield* this.#containers?.instanceNumbers() ?? []
     for (const { instanceNumber } of this.#creations.inProgress()) yield instanceNumber
+  }
+}
+
+// The name that distinguishes this fleet's containers from those of other fleets. Generated once and stored in the fleet's
+// directory.
+
+const fileName = 'docker-fleet'
+
+/** Rejects with `directory-unusable` if the name can be neither read nor written. */
+async function loadFleetName(directory: string, clock: Clock): Promise<string> {
+  const path = join(directory, fileName)
+  try {
+    const stored = await readStored(path)
+    if (stored !== undefined) return stored
+    const generated = Buffer.from(clock.randomBytes(5)).toString('hex')
+    await makeDirectories(directory, 0o700)
+    await writeFile(`${path}.tmp`, `${generated}\n`, { mode: 0o600, flush: true })
+    await rename(`${path}.tmp`, path)
+    return generated
+  } catch (error) {
+    const message = `dockerBackend cannot store its fleet name in ${directory}: ${messageOf(error)}`
+    throw new FleetError('directory-unusable', message, { cause: error })
+  }
+}
+
+async function readStored(path: string): Promise<string | undefined> {
+  let text: string
+  try {
+    text = (await readFile(path, 'utf8')).trim()
+  } catch (error) {
+    if (codeOf(error) === 'ENOENT') return undefined
+    throw error
+  }
+  if (isFleetName(text)) return text
+  throw new Error(`${path} contains no valid fleet name`)
+}
+
+/** Rejects with `no-stdin`, or with `unavailable` if the game reads nothing: the line may then still arrive. */
+async function writeStdin(api: EngineApi, container: Container, line: string, options: CallOptions): Promise<void> {
+  const { id, identity, openStdin } = container
+  if (!openStdin) throw noStdin(identity.ref, 'closed')
+  if (container.status !== 'running') throw noStdin(identity.ref, 'ended')
+  try {
+    await api.writeStdin(id, line, options)
+  } catch (error) {
+    // It has ended, or was paused or removed, since it was inspected.
+    const status = statusOf(error)
+    throw status === 404 || status === 409 ? noStdin(identity.ref, 'ended', error) : error
   }
 }

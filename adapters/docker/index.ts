@@ -4,7 +4,7 @@ import { DockerBackend } from './backend.js'
 import { type DockerBackendOptions, resolveDockerOptions } from './options.js'
 
 export type { PortRange } from '../../src/rules/model/ports.js'
-export type { DockerClient } from './engine/client.js'
+export type { DockerClient } from './docker-client.js'
 export type { DockerBackendOptions, PullPolicy, RegistryAuth } from './options.js'
 
 /**

@@ -2,15 +2,20 @@
 import { isIP } from 'node:net'
 import { type Clock, systemClock } from '../../src/contracts/clock.js'
 import { FleetError } from '../../src/contracts/errors.js'
-import type { Logger } from '../../src/contracts/logger.js'
-import { loggerOf } from '../../src/contracts/stderr-logger.js'
+import { type Logger, loggerOf } from '../../src/contracts/logger.js'
 import { labelPattern } from '../../src/rules/model/names.js'
 import { defaultPortRange, type PortRange } from '../../src/rules/model/ports.js'
 import { isObject } from '../../src/rules/validation/problem.js'
-import { directoryOptionNames, type DirectoryOptions, readDirectoryOptions } from '../shared/directory-options.js'
-import { OptionReader } from '../shared/option-reader.js'
-import { platformOptionNames, type PlatformOptions, readPlatformOptions } from '../shared/platform-options.js'
-import { type DockerClient, isClient } from './engine/client.js'
+import {
+  directoryOptionNames,
+  type DirectoryOptions,
+  OptionReader,
+  platformOptionNames,
+  type PlatformOptions,
+  readDirectoryOptions,
+  readPlatformOptions,
+} from '../shared/option-reader.js'
+import { type DockerClient, isClient } from './docker-client.js'
 import { labelPrefix } from './containers/labels.js'
 
 export const pullPolicies = ['IfNotPresent', 'Always', 'Never'] as const

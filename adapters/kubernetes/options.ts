@@ -1,12 +1,15 @@
 /** All options of the Kubernetes backend with their defaults and units. Validated once, then frozen. */
 import { type Clock, systemClock } from '../../src/contracts/clock.js'
-import type { Logger } from '../../src/contracts/logger.js'
-import { loggerOf } from '../../src/contracts/stderr-logger.js'
+import { type Logger, loggerOf } from '../../src/contracts/logger.js'
 import { isNamespace } from '../../src/rules/model/names.js'
 import { defaultPortRange, type PortRange } from '../../src/rules/model/ports.js'
 import { defaultApiGroup } from '../../src/rules/model/wire.js'
-import { OptionReader } from '../shared/option-reader.js'
-import { platformOptionNames, type PlatformOptions, readPlatformOptions } from '../shared/platform-options.js'
+import {
+  OptionReader,
+  platformOptionNames,
+  type PlatformOptions,
+  readPlatformOptions,
+} from '../shared/option-reader.js'
 import { isKubeConfig, type KubeConfigLike } from './client/kube-config.js'
 import { type Scheduling, schedulings } from './provisioning/pod-spec.js'
 

@@ -2,15 +2,15 @@
  * A backend for unit tests whose game servers exist only in memory. Starts no processes, opens no sockets, and uses only the
  * given clock.
  */
-import type { Backend } from '../../src/contracts/backend.js'
+import type { Backend, InstanceSpec } from '../../src/contracts/backend.js'
 import { systemClock } from '../../src/contracts/clock.js'
-import { throwIfAborted } from '../../src/contracts/errors.js'
-import type { RefLike } from '../../src/rules/model/resources.js'
+import { FleetError, throwIfAborted } from '../../src/contracts/errors.js'
+import { keyOf, type Ref, type RefLike } from '../../src/rules/model/resources.js'
 import { unlessAborted } from '../../src/util/signals.js'
 import { DeferredListeners } from './deferred-listeners.js'
-import type { MemoryServer } from './memory-server.js'
-import { MemoryServers } from './memory-servers.js'
-import { type MemoryBackendOptions, resolveMemoryOptions } from './options.js'
+import { Nodes } from './nodes.js'
+import { type MemoryBackendOptions, type ResolvedMemoryOptions, resolveMemoryOptions } from './options.js'
+import { type MemoryServer, ScriptedServer, type ScriptedServerDependencies } from './scripted-server.js'
 
 export interface MemoryBackend extends Backend {
   /** Returns the server with that name, so that a test can act as its game. Throws `not-found`. */
@@ -90,4 +90,62 @@ export function memoryBackend(options: MemoryBackendOptions = {}): MemoryBackend
       listeners.notifyAll((listener) => listener.maintenance?.(maintenance))
     },
   }
+}
+
+class MemoryServers {
+  readonly #shared: ScriptedServerDependencies
+  readonly #nodes: Nodes
+  readonly #servers = new Map<string, ScriptedServer>()
+  readonly #failures: Error[] = []
+
+  constructor(options: ResolvedMemoryOptions, listeners: DeferredListeners) {
+    this.#shared = { options, listeners, onGone: ({ spec }) => this.#servers.delete(keyOf(spec.ref)) }
+    this.#nodes = new Nodes(options.nodes, options.portRange)
+  }
+
+  failNextCreate(error: Error): void {
+    this.#failures.push(error)
+  }
+
+  /** Starts a server, or returns the existing one for this spec. Throws `conflict` and `ports-exhausted`. */
+  create(spec: InstanceSpec): ScriptedServer {
+    const key = keyOf(spec.ref)
+    const existing = this.#servers.get(key)
+    if (existing?.spec.uid === spec.uid) return existing
+    if (existing) throw new FleetError('conflict', `server ${key} still exists with uid ${existing.spec.uid}`)
+    const failure = this.#failures.shift()
+    if (failure) throw failure
+    const server = new ScriptedServer(spec, this.#nodes.place(spec.portsToExpose), this.#shared)
+    this.#servers.set(key, server)
+    server.start()
+    return server
+  }
+
+  find(ref: Ref): ScriptedServer | undefined {
+    return this.#servers.get(keyOf(ref))
+  }
+
+  /** Throws `not-found` if there is no such server. */
+  get(ref: RefLike): ScriptedServer {
+    const key = keyOf(fullRef(ref))
+    const server = this.#servers.get(key)
+    if (server) return server
+    const known = [...this.#servers.keys()].slice(0, 10).join(', ')
+    throw new FleetError('not-found', `no server ${key}; known servers: ${known || 'none'}`)
+  }
+
+  all(): readonly ScriptedServer[] {
+    return [...this.#servers.values()]
+  }
+
+  ofBuild(build: RefLike): readonly ScriptedServer[] {
+    const key = keyOf(fullRef(build))
+    return this.all().filter((server) => keyOf(server.spec.build) === key)
+  }
+}
+
+function fullRef(ref: RefLike): Ref {
+  return typeof ref === 'string'
+    ? { namespace: 'default', name: ref }
+    : { namespace: ref.namespace ?? 'default', name: ref.name }
 }

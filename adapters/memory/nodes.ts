@@ -2,8 +2,8 @@
 import { FleetError } from '../../src/contracts/errors.js'
 import type { PortRange } from '../../src/rules/model/ports.js'
 import type { PortPair } from '../../src/rules/model/resources.js'
-import { PortRotation } from '../shared/port-rotation.js'
-import { counted } from '../../src/rules/model/counted.js'
+import { PortRotation } from '../shared/public-ports.js'
+import { counted } from '../../src/rules/validation/problem.js'
 
 /** A server's node and ports, held until they are released. */
 export interface Placement {

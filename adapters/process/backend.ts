@@ -17,25 +17,22 @@ import {
 import type { CallOptions } from '../../src/contracts/call-options.js'
 import { FleetError, throwIfAborted } from '../../src/contracts/errors.js'
 import { keyOf, type Ref } from '../../src/rules/model/resources.js'
-import { gameContainerOf } from '../../src/rules/validation/template.js'
-import { storeIn } from '../shared/directory-options.js'
-import { BackendLifecycle } from '../shared/lifecycle.js'
-import { noStdin } from '../shared/no-stdin.js'
-import { checkRef } from '../shared/refs.js'
-import { checkGraceMs, Terminations } from '../shared/terminations.js'
+import { gameContainerOf } from '../../src/rules/validation/pod-template.js'
+import { storeIn } from '../shared/option-reader.js'
+import { BackendLifecycle, checkRef, noStdin } from '../shared/backend-lifecycle.js'
+import { checkGraceMs, Terminations } from '../shared/in-flight.js'
 import { ExitMonitor } from './run/exit-monitor.js'
 import { InstanceFiles } from './files/instance-files.js'
 import { GameIsolation } from './isolation/game-isolation.js'
-import { Logs } from './files/logs.js'
-import type { ManagedInstance } from './managed-instance.js'
+import { LogFiles, readLog } from './files/logs.js'
+import type { ManagedInstance } from './run/game-process.js'
 import type { ResolvedProcessOptions } from './options.js'
 import { PortPool } from './port-pool.js'
-import { ProcessTable } from './processes/process-table.js'
+import { ProcessTable } from './processes.js'
 import { ProcessTermination } from './run/process-termination.js'
-import { readLog } from './files/read-log.js'
 import { writeStdin } from './files/stdin.js'
 import { recoverInstances } from './recovery.js'
-import { checkMemoryLimit } from './run/memory-limit.js'
+import { checkMemoryLimit } from './run/game-launch.js'
 import { Starts } from './starts.js'
 
 export class ProcessBackend implements Backend {
@@ -47,7 +44,7 @@ export class ProcessBackend implements Backend {
   readonly #options: ResolvedProcessOptions
   readonly #lifecycle: BackendLifecycle<void>
   readonly #files: InstanceFiles
-  readonly #logs: Logs
+  readonly #logs: LogFiles
   readonly #instances = new Map<string, ManagedInstance>()
   readonly #terminations = new Terminations<ProcessTermination>()
   readonly #monitor: ExitMonitor
@@ -75,7 +72,7 @@ export class ProcessBackend implements Backend {
     this.defaultStore = Object.freeze(options.development ? { ...store, startsEmpty: true } : store)
     this.#lifecycle = new BackendLifecycle({ backend: this.name, logger, open: () => this.#load() })
     const { listeners } = this.#lifecycle
-    this.#logs = new Logs({
+    this.#logs = new LogFiles({
       directory: files.logs,
       maxBytes: options.logMaxBytes,
       retentionMs: options.logRetentionMs,

@@ -7,7 +7,7 @@ import { type ProcessBackendOptions, resolveProcessOptions } from './options.js'
 export type { PortRange } from '../../src/rules/model/ports.js'
 export { isolationsHere } from './isolation/game-isolation.js'
 export { limitsHere } from './isolation/cgroups.js'
-export { inheritedVariables } from './run/environment.js'
+export { inheritedVariables } from './run/game-launch.js'
 export { endsGamesHere } from './run/process-manager.js'
 export type { GameLimits, ProcessBackendOptions, RunAs } from './options.js'
 

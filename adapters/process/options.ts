@@ -3,13 +3,18 @@ import { hostname } from 'node:os'
 import { isAbsolute, join, resolve } from 'node:path'
 import type { GameOutput } from '../../src/contracts/backend.js'
 import { type Clock, systemClock } from '../../src/contracts/clock.js'
-import type { Logger } from '../../src/contracts/logger.js'
-import { loggerOf } from '../../src/contracts/stderr-logger.js'
+import { type Logger, loggerOf } from '../../src/contracts/logger.js'
 import { defaultPortRange, type PortRange } from '../../src/rules/model/ports.js'
 import { isObject } from '../../src/rules/validation/problem.js'
-import { directoryOptionNames, type DirectoryOptions, readDirectoryOptions } from '../shared/directory-options.js'
-import { OptionReader } from '../shared/option-reader.js'
-import { platformOptionNames, type PlatformOptions, readPlatformOptions } from '../shared/platform-options.js'
+import {
+  directoryOptionNames,
+  type DirectoryOptions,
+  OptionReader,
+  platformOptionNames,
+  type PlatformOptions,
+  readDirectoryOptions,
+  readPlatformOptions,
+} from '../shared/option-reader.js'
 
 /** Names or numbers. The group is by default that of the user, or has the same number. */
 export interface RunAs {

@@ -5,9 +5,9 @@ import { createSocket } from 'node:dgram'
 import { once } from 'node:events'
 import { createServer } from 'node:net'
 import { FleetError } from '../../src/contracts/errors.js'
-import { codeOf } from '../../src/platform/error-code.js'
+import { codeOf } from '../../src/platform/files.js'
 import type { PortRange } from '../../src/rules/model/ports.js'
-import { PortRotation, portsExhausted } from '../shared/port-rotation.js'
+import { PortRotation, portsExhausted } from '../shared/public-ports.js'
 
 /**
  * Stores no allocations: held ports are read from the instances on every call, so none can leak. A port is reserved before it

@@ -5,18 +5,15 @@
  */
 import type { Clock } from '../../src/contracts/clock.js'
 import type { Logger } from '../../src/contracts/logger.js'
-import { identityOf, type ProcessIdentity } from '../../src/platform/process-identity.js'
-import { dottedName } from '../shared/refs.js'
+import { processIdentity, type ProcessIdentity } from '../../src/platform/process-identity.js'
+import { dottedName } from '../shared/backend-lifecycle.js'
 import type { FoundInstance, InstanceFiles } from './files/instance-files.js'
-import { GameProcess } from './run/game-process.js'
-import { ManagedInstance } from './managed-instance.js'
-import { findMarkedRuns, type MarkedRun } from './processes/marked-runs.js'
-import { carriesMark } from './processes/process-group.js'
-import type { ProcessSnapshot, ProcessTable } from './processes/process-table.js'
+import { GameProcess, ManagedInstance } from './run/game-process.js'
+import { carriesMark, findMarkedRuns, type MarkedRun, type ProcessSnapshot, type ProcessTable } from './processes.js'
 import type { InstanceRecord } from './files/record.js'
 import { cancelStart, readSupervisorPid } from './run/supervisor.js'
 
-export interface RecoveryDependencies {
+interface RecoveryDependencies {
   readonly files: InstanceFiles
   readonly processes: ProcessTable
   readonly clock: Clock
@@ -116,7 +113,7 @@ function recover(
 /** Returns the supervisor that wrote this process id, unless the id now belongs to an unrelated process. */
 function supervisorOf(pid: number | undefined, mark: string): ProcessIdentity | undefined {
   if (pid === undefined) return undefined
-  const identity = identityOf(pid)
+  const identity = processIdentity(pid)
   return identity && carriesMark(pid, mark) ? identity : undefined
 }
 

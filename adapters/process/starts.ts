@@ -4,28 +4,28 @@
 import { randomBytes } from 'node:crypto'
 import type { Instance, InstanceSpec } from '../../src/contracts/backend.js'
 import { throwIfAborted } from '../../src/contracts/errors.js'
-import { lowestFreeNumber } from '../../src/rules/game/instance-number.js'
+import { lowestFreeNumber } from '../../src/rules/game/sdk-config.js'
 import { InFlight } from '../shared/in-flight.js'
-import type { BackendLifecycle } from '../shared/lifecycle.js'
+import type { BackendLifecycle } from '../shared/backend-lifecycle.js'
 import type { ExitMonitor } from './run/exit-monitor.js'
 import type { InstanceFiles } from './files/instance-files.js'
 import { prepareLaunch } from './run/game-launch.js'
 import type { GameIsolation } from './isolation/game-isolation.js'
 import type { GameUser } from './isolation/users.js'
-import type { Logs } from './files/logs.js'
-import { ManagedInstance } from './managed-instance.js'
+import type { LogFiles } from './files/logs.js'
+import { ManagedInstance } from './run/game-process.js'
 import type { ResolvedProcessOptions } from './options.js'
 import type { PortPool } from './port-pool.js'
-import type { ProcessTable } from './processes/process-table.js'
+import type { ProcessTable } from './processes.js'
 import type { Exit } from './files/record.js'
 
-export interface StartsDependencies {
+interface StartsDependencies {
   readonly options: ResolvedProcessOptions
   readonly lifecycle: BackendLifecycle<void>
   readonly instances: Map<string, ManagedInstance>
   readonly ports: PortPool
   readonly files: InstanceFiles
-  readonly logs: Logs
+  readonly logs: LogFiles
   readonly monitor: ExitMonitor
   readonly processes: ProcessTable
   readonly isolation: GameIsolation

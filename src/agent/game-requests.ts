@@ -6,15 +6,14 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import { type ErrorCode, FleetError, messageOf } from '../contracts/errors.js'
 import type { Logger } from '../contracts/logger.js'
 import { discardRest } from '../platform/http-server.js'
-import type { OwnAllocationRequest } from '../rules/model/allocation.js'
-import type { ServerDataUpdate } from '../rules/model/server-data.js'
-import { ascii } from './answer.js'
-import { type Body, HeartbeatBodies, maxHeartbeatBytes } from './bodies.js'
-import type { AgentTarget, HeartbeatTarget, MountedRequest } from './requests.js'
-import { send } from './responses.js'
+import type { OwnAllocationRequest } from '../rules/model/allocation-request.js'
+import type { ServerDataUpdate } from '../rules/lifecycle/server-data.js'
+import { ascii, send } from './answer-text.js'
+import { type Body, HeartbeatBodies, maxHeartbeatBytes } from './game-bodies.js'
+import type { AgentTarget, HeartbeatTarget, MountedRequest } from './heartbeat-target.js'
 
 /** One kind of request. Its path is that of heartbeats, followed by `suffix`. */
-export interface GameRequestKind {
+interface GameRequestKind {
   readonly suffix: string
   /** The fleet validates the body. */
   readonly carryOut: (sessionHostId: string, body: unknown) => Promise<object>

@@ -5,18 +5,18 @@
  * Temporary failures are answered with 200, since some SDKs stop permanently after a few errors.
  */
 import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http'
+import { backgroundClock } from '../contracts/clock.js'
 import { messageOf } from '../contracts/errors.js'
-import type { Logger } from '../contracts/logger.js'
-import { loggerOf } from '../contracts/stderr-logger.js'
+import { type Logger, loggerOf } from '../contracts/logger.js'
 import { aFunction, aLogger, checkFleet, checkOptions } from '../contracts/option-checks.js'
-import { discardRest } from '../platform/http-server.js'
+import { closeServer, discardRest, httpServer, listen, type Listening } from '../platform/http-server.js'
+import { watchOpenFiles } from '../platform/open-files.js'
 import { requestTurns } from '../platform/turns.js'
 import { type Heartbeat, type HeartbeatAnswer, heartbeatStart, readHeartbeat } from '../rules/game/heartbeat.js'
-import { answerText } from './answer.js'
-import { type Body, HeartbeatBodies, maxHeartbeatBytes } from './bodies.js'
+import { answerText, refuse, send } from './answer-text.js'
+import { type Body, HeartbeatBodies, maxHeartbeatBytes } from './game-bodies.js'
 import { dataRequests, gameRequestHandler, sessionRequests } from './game-requests.js'
-import type { AgentTarget, HeartbeatTarget, MountedRequest } from './requests.js'
-import { refuse, send } from './responses.js'
+import type { AgentTarget, HeartbeatTarget, MountedRequest } from './heartbeat-target.js'
 
 export interface AgentListenerOptions {
   /**
@@ -147,7 +147,7 @@ export function answering(fleet: HeartbeatTarget): AgentTarget {
 /** One of so many answers that another host has given closes its connection. */
 const movingShare = 4
 
-/** Serves heartbeats. A body is read only as far as its sender may have it read: see `bodies.ts`. */
+/** Serves heartbeats. A body is read only as far as its sender may have it read: see `game-bodies.ts`. */
 function heartbeatHandler(target: AgentTarget, logger: Logger) {
   const bodies = new HeartbeatBodies()
   let forwarded = 0
@@ -286,4 +286,37 @@ function refuseBody(request: IncomingMessage, response: ServerResponse): void {
 function sendAnswer(response: ServerResponse, answer: HeartbeatAnswer): void {
   if (answer.isElsewhere) response.setHeader('Connection', 'close')
   send(response, 200, answerText(answer))
+}
+
+export const defaultAgentPort = 56_001
+export const defaultAgentHost = '127.0.0.1'
+/** SDKs wait for each answer. */
+const maxPipelined = 16
+
+export interface StartAgentOptions extends AgentListenerOptions {
+  readonly target: AgentTarget
+  /** Default `127.0.0.1`. */
+  readonly host?: string
+  /** Default 56001; 0 picks a free port. */
+  readonly port?: number
+}
+
+export interface Agent extends Listening {
+  /** Stops listening, answers heartbeats in flight, and closes idle connections. Game servers retry by themselves. */
+  close(): Promise<void>
+}
+
+/** Throws `port-in-use`, or `invalid` if the agent cannot listen on the host or port. */
+export async function startAgent(options: StartAgentOptions): Promise<Agent> {
+  const { target, host = defaultAgentHost, port = defaultAgentPort, logger } = options
+  const withLogger = logger === undefined ? {} : { logger }
+  const server = httpServer(agentListener(target, withLogger), { maxPipelined })
+  const listening = await listen(server, { host, port, option: 'agent', ...withLogger })
+  const stopWatching = watchOpenFiles(backgroundClock, loggerOf(logger))
+  let closing: Promise<void> | undefined
+  const close = () => {
+    stopWatching()
+    return closeServer(server)
+  }
+  return { ...listening, close: () => (closing ??= close()) }
 }

@@ -1,6 +1,8 @@
 /** How commands reach a running server: the client that their flags, the environment and the configuration file describe. */
 import { X509Certificate } from 'node:crypto'
 import { readFileSync } from 'node:fs'
+import { request } from 'node:https'
+import { Readable } from 'node:stream'
 import { createSecureContext } from 'node:tls'
 import type { Command } from 'commander'
 import { type FleetClient, fleetClient } from '../client/index.js'
@@ -10,9 +12,8 @@ import { flagOf, type Resolved } from '../config/resolve.js'
 import { UsageError } from '../config/usage-error.js'
 import { settings } from '../config/variables.js'
 import { messageOf } from '../contracts/errors.js'
-import { configOption, settingsOf } from './settings.js'
+import { configOption, settingsOf } from './flags.js'
 import type { Terminal } from './terminal.js'
-import { tlsFetch } from './tls-fetch.js'
 
 /** The flags of all commands that talk to a server. */
 export interface ClientFlags extends Readonly<Record<string, unknown>> {
@@ -20,7 +21,7 @@ export interface ClientFlags extends Readonly<Record<string, unknown>> {
   readonly json?: boolean
 }
 
-export interface Target {
+export interface CommandTarget {
   readonly client: FleetClient
   readonly managementUrl: string
   readonly namespace: string
@@ -39,7 +40,7 @@ export function addClientOptions(command: Command): Command {
 }
 
 /** Throws UsageError if a setting is invalid or a file cannot be read. Does not connect. */
-export async function targetOf(terminal: Terminal, flags: ClientFlags): Promise<Target> {
+export async function commandTarget(terminal: Terminal, flags: ClientFlags): Promise<CommandTarget> {
   return targetIn(await clientSettingsOf(terminal, flags))
 }
 
@@ -58,7 +59,7 @@ export async function clientSettingsOf(
 }
 
 /** Throws UsageError like `targetOf`. */
-export function targetIn({ env, inSources }: Resolved): Target {
+export function targetIn({ env, inSources }: Resolved): CommandTarget {
   const read = (name: string) => {
     const path = env[name]
     return path === undefined ? undefined : readIn(inSources(name), path)
@@ -77,14 +78,14 @@ export function targetIn({ env, inSources }: Resolved): Target {
     managementUrl,
     allocationUrl,
     ...(token !== undefined && { token }),
-    ...(hasTls && { fetch: tlsFetch({ ...(ca && { ca }), ...(cert && { cert }), ...(key && { key }) }) }),
+    ...(hasTls && { fetch: tlsFetch({ ca, cert, key }) }),
     retries: 0,
   })
   return { client, managementUrl, ...namesIn(env) }
 }
 
 /** The chosen namespace, and what names mean in it. */
-export function namesIn(env: Resolved['env']): Pick<Target, 'namespace' | 'ref'> {
+export function namesIn(env: Resolved['env']): Pick<CommandTarget, 'namespace' | 'ref'> {
   const namespace = env['GAMEKEEPER_NAMESPACE'] ?? 'default'
   return { namespace, ref: (name) => refOf(name, namespace) }
 }
@@ -169,4 +170,28 @@ function readIn(name: string, path: string): Buffer {
       cause: error,
     })
   }
+}
+
+/**
+ * `fetch` with own CA certificates or a client certificate, which the global one cannot be given. Sends text bodies only, which is what the
+ * client sends.
+ */
+function tlsFetch(files: TlsFiles): (url: string, init: RequestInit) => Promise<Response> {
+  return (url, { method = 'GET', headers, body, signal }) =>
+    new Promise((resolve, reject) => {
+      const options = { ...files, method, headers: Object.fromEntries(new Headers(headers)), ...(signal && { signal }) }
+      const sent = request(url, options, (answer) => {
+        const { statusCode: status = 500, headers: received } = answer
+        const pairs = Object.entries(received).flatMap(([name, value]) =>
+          value === undefined ? [] : [[name, String(value)] as [string, string]],
+        )
+        const hasBody = status !== 204 && status !== 304
+        if (!hasBody) answer.resume()
+        // The types of node:stream/web and of the global streams differ only in name.
+        const stream = Readable.toWeb(answer) as ReadableStream
+        resolve(new Response(hasBody ? stream : undefined, { status, headers: pairs }))
+      })
+      sent.on('error', reject)
+      sent.end(typeof body === 'string' ? body : undefined)
+    })
 }

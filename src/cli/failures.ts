@@ -2,7 +2,7 @@
 import { CommanderError } from 'commander'
 import { UsageError } from '../config/usage-error.js'
 import { type ErrorCode, FleetError } from '../contracts/errors.js'
-import { isError } from '../rules/model/realms.js'
+import { isError } from '../rules/model/values.js'
 
 export const exitCodes = {
   done: 0,
@@ -27,7 +27,7 @@ export const exitMeanings: Readonly<Record<keyof typeof exitCodes, string>> = {
   interrupted: 'Ctrl-C or another signal ended the command before it was done.',
 }
 
-export interface Failure {
+interface Failure {
   readonly message: string
   /** The code of the FleetError; `usage` for a wrong command line; `failed` for others. */
   readonly code: string

@@ -15,7 +15,7 @@ import {
   type QueryParameterName,
 } from '../http/operations.js'
 import { errorCodeHeader } from '../rules/model/wire.js'
-import { defaultConfirmMs } from '../rules/planning/allocation.js'
+import { defaultConfirmMs } from '../rules/model/allocation-request.js'
 import { isObject, shown } from '../rules/validation/problem.js'
 
 export interface ConnectionOptions {
@@ -74,7 +74,7 @@ export interface Call extends Target {
   readonly signal?: AbortSignal | undefined
 }
 
-export interface JsonAnswer<T> {
+interface JsonAnswer<T> {
   readonly value: T
   readonly headers: Headers
 }

@@ -39,7 +39,7 @@ export type {
   SessionsWithRoom,
   SessionTarget,
 } from '../contracts/sessions.js'
-export type { Seats } from '../rules/lifecycle/seats.js'
+export type { Seats } from '../rules/lifecycle/server-sessions.js'
 export type { AllOptions, CallOptions, Page, PageOptions } from '../contracts/call-options.js'
 export type { IsolationStatus, LogsOptions } from '../contracts/backend.js'
 export type { DrainOptions, DrainResult } from '../contracts/options.js'
@@ -50,9 +50,9 @@ export type {
   LabelExpression,
   ListCondition,
   ServerSelector,
-} from '../rules/model/allocation.js'
+} from '../rules/model/allocation-request.js'
 export type { ApplyResult, BuildSpec, RefLike } from '../rules/model/resources.js'
-export type { BuildSpecInput, RunPort, RunSpec } from '../rules/model/run.js'
+export type { BuildSpecInput, RunPort, RunSpec } from '../rules/model/resources.js'
 export type {
   AllocatedPort,
   BuildMismatch,

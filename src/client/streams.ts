@@ -104,7 +104,7 @@ export async function* readLogs(
 }
 
 /** A server-sent event. */
-export interface Message {
+interface Message {
   /** The most recent event id in the stream. */
   readonly id: string
   /** Empty if only the id has changed. */

@@ -5,7 +5,7 @@ import { type Setting, settings } from './variables.js'
 
 type Variables = Readonly<Record<string, string | undefined>>
 
-export interface Sources {
+interface Sources {
   /** Values of flags, by variable. */
   readonly flags: Variables
   readonly env: Variables

@@ -4,7 +4,7 @@
  */
 import type { Heartbeat, HeartbeatAnswer, HeartbeatHold } from '../rules/game/heartbeat.js'
 import type { PodTemplateSpec, PortPair, Ref } from '../rules/model/resources.js'
-import type { TemplateSupport } from '../rules/validation/template.js'
+import type { TemplateSupport } from '../rules/validation/pod-template.js'
 import type { CallOptions } from './call-options.js'
 import type { Clock } from './clock.js'
 import type { Elector } from './elector.js'

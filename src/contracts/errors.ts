@@ -1,8 +1,9 @@
 /** The error class of gamekeeper. Every failure that a caller can handle has a stable `code`. */
+import type { BuildCounts, Condition } from '../rules/model/build-status.js'
 import type { Ref } from '../rules/model/resources.js'
 import { cutMessage } from '../rules/model/sizes.js'
-import type { BuildCounts, Condition } from '../rules/model/status.js'
-import { isError } from '../rules/model/realms.js'
+import { isError } from '../rules/model/values.js'
+import type { Checked, Problem } from '../rules/validation/problem.js'
 
 /** `docs/reference/errors.md` explains each code; a test checks that the two match. */
 export const errorCodes = [
@@ -126,4 +127,17 @@ export function messageOf(error: unknown): string {
 /** Throws `aborted` if the signal has fired. */
 export function throwIfAborted(signal: AbortSignal | undefined): void {
   if (signal?.aborted) throw new FleetError('aborted', 'the call was aborted by its signal', { cause: signal.reason })
+}
+
+/** `what`: the argument, such as "the build", for a problem that none of its fields has. */
+export function invalidInput({ field, message }: Problem, what: string): FleetError {
+  // An unknown field may have this name, too.
+  const isWhole = field === 'body' && !message.startsWith('is not allowed')
+  return new FleetError('invalid', `${isWhole ? what : field} ${message}`)
+}
+
+/** The value, if validation has accepted it. Throws `invalid`, naming the field. */
+export function accepted<T>(checked: Checked<T>): T {
+  if (checked.ok) return checked.value
+  throw new FleetError('invalid', `${checked.problem.field} ${checked.problem.message}`)
 }

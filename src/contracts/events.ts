@@ -2,8 +2,8 @@
 import { shown } from '../rules/validation/problem.js'
 import { FleetError } from './errors.js'
 import { suggestion } from './option-checks.js'
-import type { AuditedAction, AuditedOutcome, Caller, CallerKind } from './audit.js'
-import type { SessionEndReason } from '../rules/lifecycle/endings.js'
+import type { AuditedAction, AuditedOutcome, Caller, CallerKind } from './call-options.js'
+import type { SessionEndReason } from '../rules/lifecycle/termination.js'
 import type { ConditionType, EndingReason, Health, Ref, ServerState } from '../rules/model/resources.js'
 
 interface EventBase {

@@ -1,6 +1,6 @@
 /** What a fleet reports of itself: statistics, health, and measurements of its own work. Nothing is measured unless an observer is added. */
 import type { EndingReason, Ref } from '../rules/model/resources.js'
-import type { BuildCounts, BuildHealth, ConditionType } from '../rules/model/status.js'
+import type { BuildCounts, BuildHealth, ConditionType } from '../rules/model/build-status.js'
 import type { IsolationStatus } from './backend.js'
 import type { ErrorCode } from './errors.js'
 

@@ -5,7 +5,7 @@
 import { closestName } from '../rules/validation/closest-name.js'
 import { isObject, shown } from '../rules/validation/problem.js'
 import { FleetError } from './errors.js'
-import { isPromise } from '../rules/model/realms.js'
+import { isPromise } from '../rules/model/values.js'
 
 export interface OptionType {
   /** Completes a sentence that starts with the option's name: "must be a function". */

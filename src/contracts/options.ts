@@ -2,13 +2,12 @@
 import { defaultApiGroup } from '../rules/model/wire.js'
 import { isObject, shown } from '../rules/validation/problem.js'
 import type { Backend } from './backend.js'
-import type { AuditedCallOptions } from './audit.js'
+import type { AuditedCallOptions } from './call-options.js'
 import { type Clock, systemClock } from './clock.js'
 import { alwaysLeader, type Elector, type ForwardingOptions } from './elector.js'
 import { FleetError } from './errors.js'
 import { checkEventType, type EventListeners } from './events.js'
-import type { Logger } from './logger.js'
-import { loggerOf } from './stderr-logger.js'
+import { type Logger, loggerOf } from './logger.js'
 import {
   aBoolean,
   aClock,

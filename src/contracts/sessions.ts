@@ -1,11 +1,10 @@
 /** What a caller gets for a session: the result of an allocation, and the sessions that have a server now. */
-import { type Seats, seatsOf } from '../rules/lifecycle/seats.js'
-import type { ServerSelector } from '../rules/model/allocation.js'
-import { type DeclaredPorts, findPort, namedPorts } from '../rules/model/named-ports.js'
+import { type Seats, seatsOf } from '../rules/lifecycle/server-sessions.js'
+import type { ServerSelector } from '../rules/model/allocation-request.js'
+import { type DeclaredPorts, findPort, namedPorts } from '../rules/model/ports.js'
 import type { Build, Ref, RefLike, Server } from '../rules/model/resources.js'
 import type { AllocatedPort, AllocationBody, AllocationDetails, BuildMismatch } from '../rules/model/wire.js'
-import type { AuditedCallOptions, Caller } from './audit.js'
-import type { CallOptions } from './call-options.js'
+import type { AuditedCallOptions, Caller, CallOptions } from './call-options.js'
 import { FleetError } from './errors.js'
 import type { EventOf, SessionEnd } from './events.js'
 
@@ -262,7 +261,7 @@ export interface OwnAllocation {
 }
 
 /** An allocation that is requested through the store instead of by a call, such as by an object in a cluster. */
-export interface RequestedAllocation extends Required<CallOptions> {
+interface RequestedAllocation extends Required<CallOptions> {
   /** Only builds and sessions of this namespace are used. */
   readonly namespace: string
   /** As in `Fleet.allocate`, not validated yet. */

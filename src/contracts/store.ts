@@ -4,7 +4,7 @@
  * `gamekeeper/testing`.
  */
 import type { Build, BuildSpec, Detail, Ref, Server } from '../rules/model/resources.js'
-import type { BuildReadiness } from '../rules/model/status.js'
+import type { BuildReadiness } from '../rules/model/build-status.js'
 import type { GameServerBuild } from '../rules/model/wire.js'
 import type { CallOptions } from './call-options.js'
 import type { FleetEvent } from './events.js'

@@ -4,7 +4,7 @@ import { existsSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { FleetError, messageOf } from '../contracts/errors.js'
-import { packageRoot } from '../platform/package-root.js'
+import { packageRoot } from '../platform/packages.js'
 
 export const pageFileNames = ['index.html', 'app.js', 'app.css', 'icon.svg', 'licences.txt'] as const
 export type PageFileName = (typeof pageFileNames)[number]

@@ -1,10 +1,10 @@
 /** The paths of the dashboard: its files, and what the caller may do. */
-import type { DashboardPage } from '../http/serve/serve.js'
+import type { DashboardPage } from '../http/serve.js'
 import { type OperationName, operationNames, operations } from '../http/operations.js'
 import type { Authorize, GuardOptions } from '../http/access/guard.js'
 import { guard } from '../http/access/guard.js'
 import type { ApiRequest, Exchange, Handler } from '../http/core/exchange.js'
-import type { RouteGroup } from '../http/routes/routes.js'
+import type { RouteGroup } from '../http/route-binding.js'
 import { errorResponse, json, managementStatuses } from '../http/core/responses.js'
 import { type Encoding, encodings, type PageFileName, readPageFile, throwIfMissing } from './page-files.js'
 

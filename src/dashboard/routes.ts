@@ -9,13 +9,13 @@ import {
   routesOptions,
 } from '../http/api/allocation.js'
 import {
-  managedMembers,
   type ManagedFleet,
+  managedMembers,
   managementGroup,
   type ManagementOptions,
   managementOptionTypes,
 } from '../http/api/management.js'
-import { createRoutes, type Routes } from '../http/routes/routes.js'
+import { createRoutes, type Routes } from '../http/route-binding.js'
 import { dashboardPage } from './page-group.js'
 
 /** The page reads gamekeeper's own format, so there is no `compat`. */

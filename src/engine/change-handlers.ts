@@ -3,12 +3,11 @@
  * of the change, one change after the other. A reaction may change the inventory again: that change is handled after those before it.
  */
 import { FleetError } from '../contracts/errors.js'
-import { afterFailure, noBackoff } from '../rules/lifecycle/backoff.js'
+import { afterFailure, afterLoss, isLost, isLostAgain, noBackoff } from '../rules/lifecycle/backoff.js'
 import { disappearedBeforeStandingBy, exitedUnused, isIdle, needsBackoff } from '../rules/lifecycle/lifecycle.js'
-import { afterLoss, isLost, isLostAgain } from '../rules/lifecycle/losses.js'
 import type { Build, Ending, Server } from '../rules/model/resources.js'
-import { sessionKey } from '../rules/model/session-ids.js'
-import { buildHealth } from '../rules/model/status.js'
+import { sessionKey } from '../rules/model/names.js'
+import { buildHealth } from '../rules/model/build-status.js'
 import type { Confirmations } from './allocation/confirmations.js'
 import type { WaitQueue } from './allocation/wait-queue.js'
 import type { BuildOperations } from './builds/build-operations.js'
@@ -24,7 +23,7 @@ import type { StartFailures } from './reporting/start-failures.js'
 import type { Seats } from './seats/seats.js'
 import { freePlacesOn } from './state/candidates.js'
 import type { BuildEntry, ServerEntry } from './state/entries.js'
-import type { BuildChange, Change, ServerChange } from './state/inventory.js'
+import type { BuildReplaced, Change, ServerReplaced } from './state/inventory.js'
 import { isBeingAllocated, isCurrent, isDraining, isReady, isSaved, needsProtectionChange } from './state/queries.js'
 
 export interface ChangeHandlerDependencies {
@@ -76,7 +75,7 @@ export class ChangeHandlers {
     if (isReady(entry.bucket) && !this.#deps.drainer.awaits(entry)) this.#deps.waitQueue.serve(entry)
   }
 
-  #serverChanged({ entry, before, record, from, to }: ServerChange): void {
+  #serverChanged({ entry, before, record, from, to }: ServerReplaced): void {
     const { clock } = this.#ctx
     const { events } = this.#deps
     const { build } = entry
@@ -114,7 +113,7 @@ export class ChangeHandlers {
     this.#endWait(server)
   }
 
-  #buildChanged({ build, before }: BuildChange): void {
+  #buildChanged({ build, before }: BuildReplaced): void {
     this.#ctx.enqueue(build)
     const { buildID } = before.spec
     if (buildID !== build.record.spec.buildID) this.#deps.builds.buildIDChanged(build, buildID)

@@ -5,7 +5,7 @@
 import type { Clock } from '../contracts/clock.js'
 import { FleetError } from '../contracts/errors.js'
 import type { EventOf, FleetEmitter, UnnumberedEvent } from '../contracts/events.js'
-import { sessionKey } from '../rules/model/session-ids.js'
+import { sessionKey } from '../rules/model/names.js'
 
 type Ended = EventOf<'SessionEnded'>
 

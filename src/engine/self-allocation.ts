@@ -4,10 +4,10 @@
  */
 import { FleetError } from '../contracts/errors.js'
 import type { Heartbeat } from '../rules/game/heartbeat.js'
-import type { OwnAllocationRequest } from '../rules/model/allocation.js'
-import { endedNumber } from '../rules/lifecycle/sessions.js'
+import type { OwnAllocationRequest } from '../rules/model/allocation-request.js'
+import { endedNumber } from '../rules/lifecycle/server-sessions.js'
 import { keyOf, type Server } from '../rules/model/resources.js'
-import { sessionKey } from '../rules/model/session-ids.js'
+import { sessionKey } from '../rules/model/names.js'
 import { shown } from '../rules/validation/problem.js'
 import type { Allocator } from './allocation/allocator.js'
 import type { EngineContext } from './context.js'

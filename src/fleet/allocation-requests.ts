@@ -7,11 +7,11 @@ import type { Inventory } from '../engine/state/inventory.js'
 import { type AllocationRequest, keyOf } from '../rules/model/resources.js'
 import { sizeLimits } from '../rules/model/sizes.js'
 import { shown } from '../rules/validation/problem.js'
-import { readAllocationRequest } from '../rules/validation/requests.js'
-import type { LeaderTerm } from './leadership/leader-term.js'
-import { refusedRequest } from './refused-request.js'
+import { readAllocationRequest } from '../rules/validation/allocation-schema.js'
+import type { LeaderTerm } from './leader-term.js'
+import { refusedRequest } from './audit.js'
 
-export interface AllocationRequestsDependencies {
+interface AllocationRequestsDependencies {
   readonly store: Pick<Store, 'serveAllocations'>
   readonly term: LeaderTerm
   /** As `Fleet.allocate`, which checks the request. */

@@ -1,9 +1,16 @@
 /** Emits `Audited` for calls that name their caller. */
-import type { AuditedAction, AuditedCallOptions, AuditedOutcome, Caller, CallerKind } from '../contracts/audit.js'
+import type {
+  AuditedAction,
+  AuditedCallOptions,
+  AuditedOutcome,
+  Caller,
+  CallerKind,
+} from '../contracts/call-options.js'
 import type { Clock } from '../contracts/clock.js'
-import { type ErrorCode, FleetError } from '../contracts/errors.js'
+import { type ErrorCode, FleetError, invalidInput } from '../contracts/errors.js'
 import type { FleetEmitter } from '../contracts/events.js'
 import type { Ref } from '../rules/model/resources.js'
+import type { Problem } from '../rules/validation/problem.js'
 
 /** What a call was about. The event has the same fields. */
 export type AuditedSubject = { readonly node?: string; readonly sessionID?: string } & (
@@ -12,7 +19,7 @@ export type AuditedSubject = { readonly node?: string; readonly sessionID?: stri
   | { readonly build: Ref; readonly server: Ref }
 )
 
-export interface AuditDependencies {
+interface AuditDependencies {
   readonly isEnabled: boolean
   readonly clock: Clock
   readonly emitter: FleetEmitter
@@ -84,4 +91,14 @@ function knownCaller({ kind = 'host', name, address }: Caller): Caller & { reado
   if (name === undefined) return address === undefined ? { kind } : { kind, address }
   const shortName = name.length > maxNameLength ? name.slice(0, maxNameLength) : name
   return address === undefined ? { kind, name: shortName } : { kind, name: shortName, address }
+}
+
+/** Options of calls that look like fields of their requests. */
+const optionIn = /(?:^|\.)(waitMs|confirm)$/
+
+export function refusedRequest({ field, message }: Problem): FleetError {
+  const [, option] = optionIn.exec(field) ?? []
+  if (option === undefined) return invalidInput({ field, message }, 'the request')
+  const meant = `did you mean the option ${option} of the call?`
+  return new FleetError('invalid', `${field} is not allowed in a request; ${meant}`)
 }

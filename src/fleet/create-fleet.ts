@@ -1,21 +1,24 @@
 /** Creates a fleet: opens the store, starts the agent, and runs an engine while this host leads. */
 import { isIPv6 } from 'node:net'
 import { type Agent, startAgent } from '../agent/index.js'
-import type { AgentEndpoint, Backend } from '../contracts/backend.js'
-import type { EventListener, EventListeners, FleetEmitter } from '../contracts/events.js'
+import type { AgentEndpoint, Backend, GameOutput } from '../contracts/backend.js'
+import { FleetError } from '../contracts/errors.js'
+import type { EventListener, EventListeners, FleetEmitter, UnnumberedEvent } from '../contracts/events.js'
 import type { Fleet } from '../contracts/fleet.js'
 import type { Logger } from '../contracts/logger.js'
 import { type FleetOptions, resolveOptions } from '../contracts/options.js'
+import type { Store, StoreCheck } from '../contracts/store.js'
+import { placeholderBuild } from '../engine/persistence/loader.js'
+import { type Build, keyOf, type Server } from '../rules/model/resources.js'
+import { counted, shown } from '../rules/validation/problem.js'
 import { openDefaultStore } from '../stores/default-store.js'
-import { agentTarget } from './agent-target.js'
+import { listed } from '../stores/lmdb-environment.js'
+import { agentTarget, heartbeatForwarder } from './agent-target.js'
 import { followAllocationRequests } from './allocation-requests.js'
 import { Audit } from './audit.js'
 import { facade } from './facade.js'
-import { heartbeatForwarder } from './forwarding/heartbeats.js'
-import { type OpenLink, openLink } from './forwarding/link.js'
-import { followGameOutput } from './game-output.js'
-import { LeaderTerm } from './leadership/leader-term.js'
-import { handleStoreLoss, storeDamaged } from './store-loss.js'
+import { type OpenLink, openLink } from './leader-link.js'
+import { LeaderTerm } from './leader-term.js'
 
 /**
  * Resolves once this host has loaded the existing builds, servers and sessions, or another host leads. Rejects with
@@ -155,4 +158,135 @@ function addressOf(agent: Agent, address: string | undefined): string {
   const host = address ?? (isWildcard ? '127.0.0.1' : agent.host)
   if (isIPv6(host)) return `[${host}]:${agent.port}`
   return /:\d+$/.test(host) ? host : `${host}:${agent.port}`
+}
+
+// Passes on what the games of a fleet for development print, from the start of each to its end.
+
+/** Returns a function that resolves when the output of all games, which must have ended, has been passed on. */
+function followGameOutput(fleet: Pick<Fleet, 'on' | 'servers'>, output: GameOutput): () => Promise<void> {
+  const following = new Map<string, Promise<void>>()
+  const unlisten = fleet.on('*', (event) => {
+    const started = event.type === 'ServerStateChanged' || event.type === 'ServerEnding'
+    if (!started || following.has(event.server.name)) return
+    const { name } = event.server
+    const followed = follow(fleet, event.server, output)
+    following.set(name, followed)
+  })
+  return async () => {
+    unlisten()
+    await Promise.all(following.values())
+  }
+}
+
+async function follow(
+  fleet: Pick<Fleet, 'servers'>,
+  server: { readonly namespace: string; readonly name: string },
+  output: GameOutput,
+): Promise<void> {
+  try {
+    for await (const line of fleet.servers.logs(server, { follow: true })) output(server.name, line)
+  } catch (error) {
+    // A server that never ran has no log.
+    if (!FleetError.is(error)) throw error
+  }
+}
+
+// Decides whether a fleet starts although its store has lost data, and makes such a store usable. Touches the store and the backend.
+
+/**
+ * Returns what the store has lost, after making it usable. Throws `directory-unusable`, and changes nothing, if a session could get a
+ * second server or a build would be gone, unless the operator accepts that.
+ */
+async function handleStoreLoss(store: Store, backend: Backend, isAccepted: boolean): Promise<StoreCheck | undefined> {
+  const { damage } = store
+  if (!isAccepted && (store.isNew || damage)) await refuseLoss(store, backend)
+  if (!damage) return undefined
+  await store.acceptDamage?.(damage.affected.includes('build') ? emptyBuilds : undefined)
+  return damage
+}
+
+function storeDamaged({ problems }: StoreCheck, at: number): UnnumberedEvent {
+  const message = `the store is damaged, and the damaged records were removed: ${listed(problems)}`
+  return { type: 'StoreDamaged', at, problems: problems.slice(0, 100), message }
+}
+
+async function refuseLoss({ isNew, damage }: Store, backend: Backend): Promise<void> {
+  const servers = (await backend.list()).map(({ ref }) => ref.name)
+  const names = servers.length > 3 ? `${servers.slice(0, 3).join(', ')}…` : servers.join(', ')
+  const those = `the ${backend.name} backend has ${counted(servers.length, 'game server')} of this fleet (${names})`
+  if (isNew && servers.length > 0) {
+    throw new FleetError(
+      'directory-unusable',
+      `the store is empty, but ${those}: its data was lost or replaced. Restore its whole directory from a backup, or start with acceptStoreLoss: true, which terminates servers without a match and lets matches end without a record`,
+    )
+  }
+  const isSessionAtRisk = servers.length > 0 && (damage?.affected.includes('server') || damage?.lostWrites)
+  // The first record that a fleet stores is a build.
+  const isBuildLost = damage?.affected.includes('build') || (isNew && damage?.lostWrites)
+  if (!damage || !(isSessionAtRisk || isBuildLost)) return
+  throw new FleetError(
+    'directory-unusable',
+    `the store is damaged: ${listed(damage.problems)}${servers.length > 0 ? `; ${those}` : ''}. Restore its whole directory from a backup, or start with acceptStoreLoss: true, which removes the damaged records: matches go on, but a session whose record is lost gets another server if it is allocated again`,
+  )
+}
+
+/**
+ * Empty builds, which create no servers, for servers whose build is lost. Without one, they would be taken for servers of a deleted
+ * build, and their matches would be ended.
+ */
+function emptyBuilds(builds: readonly Build[], servers: readonly Server[]): readonly Build[] {
+  const names = new Set(builds.map(keyOf))
+  const empty: Build[] = []
+  for (const server of servers) {
+    const build = placeholderBuild(server)
+    if (names.has(keyOf(build))) continue
+    names.add(keyOf(build))
+    empty.push({ ...build, spec: { ...build.spec, buildID: build.uid } })
+  }
+  return empty
+}
+
+// Keeps one fleet of each name for the process, however often the module that creates it is loaded.
+
+/** On the global object, which the ESM and CommonJS copies of this file and every bundle of the app share. */
+const key = Symbol.for('gamekeeper.fleets')
+
+/**
+ * Resolves with the fleet of this name, which the first call creates: `fleetOnce('arena', () => createFleet({ … }))`. For frameworks that load
+ * an app's modules more than once in a process, such as Next.js, whose development server also loads a module again after each edit. Call it
+ * where the fleet is used rather than when the module is loaded, so that a build of the app creates none. After `close`, and after a creation
+ * that failed, the next call creates the fleet anew. Rejects as `create` does.
+ */
+export function fleetOnce(name: string, create: () => Promise<Fleet>): Promise<Fleet> {
+  if (typeof name !== 'string' || name === '' || typeof create !== 'function') {
+    const got = typeof name === 'string' && name !== '' ? shown(create) : shown(name)
+    throw new FleetError('invalid', `fleetOnce takes a name and a function that creates the fleet, but got ${got}`)
+  }
+  const fleets = fleetsOfProcess()
+  const known = fleets.get(name)
+  if (known) return known
+  const created = kept(create, () => void (fleets.get(name) === created && fleets.delete(name)))
+  fleets.set(name, created)
+  return created
+}
+
+async function kept(create: () => Promise<Fleet>, forget: () => void): Promise<Fleet> {
+  try {
+    const fleet = await create()
+    return Object.freeze<Fleet>({
+      ...fleet,
+      async close() {
+        await fleet.close()
+        forget()
+      },
+    })
+  } catch (error) {
+    forget()
+    throw error
+  }
+}
+
+function fleetsOfProcess(): Map<string, Promise<Fleet>> {
+  const holder: typeof globalThis & { [key]?: Map<string, Promise<Fleet>> } = globalThis
+  return (holder[key] ??= new Map())
 }

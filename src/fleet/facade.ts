@@ -2,32 +2,37 @@
 import type { AgentTarget } from '../agent/index.js'
 import type { Backend } from '../contracts/backend.js'
 import type { CallOptions } from '../contracts/call-options.js'
-import { FleetError, throwIfAborted } from '../contracts/errors.js'
-import type { FleetEmitter } from '../contracts/events.js'
-import { checkNames, checkWait } from '../contracts/option-checks.js'
-import type { AllocateOptions, Fleet, FleetStats, ServerFilter, ServerHistory } from '../contracts/fleet.js'
 import { type LeaderLink, leadsPath } from '../contracts/elector.js'
+import { FleetError, messageOf, throwIfAborted } from '../contracts/errors.js'
+import type { FleetEmitter } from '../contracts/events.js'
+import type {
+  AllocateManyOptions,
+  AllocateOptions,
+  Fleet,
+  FleetStats,
+  ServerFilter,
+  ServerHistory,
+} from '../contracts/fleet.js'
 import type { FleetActivity } from '../contracts/observer.js'
+import { checkNames, checkWait } from '../contracts/option-checks.js'
 import type { ResolvedOptions } from '../contracts/options.js'
-import type { Allocation } from '../contracts/sessions.js'
+import type { Allocation, BatchResult } from '../contracts/sessions.js'
 import type { Store, StoreCheck } from '../contracts/store.js'
 import { buildStats } from '../engine/reporting/stats.js'
 import { lookUp } from '../engine/state/inventory.js'
+import { confirmTimeoutMs } from '../rules/model/allocation-request.js'
 import { type AllocationRequest, keyOf, type RefLike } from '../rules/model/resources.js'
-import { confirmTimeoutMs } from '../rules/planning/allocation.js'
+import { readAllocationRequest, readBatch } from '../rules/validation/allocation-schema.js'
 import { isObject, shown } from '../rules/validation/problem.js'
-import { readAllocationRequest } from '../rules/validation/requests.js'
-import type { Audit, AuditedSubject } from './audit.js'
-import { allocateMany } from './batch-call.js'
-import { HealthCheck } from './health.js'
+import { type Audit, type AuditedSubject, refusedRequest } from './audit.js'
+import { HealthCheck } from './fleet-health.js'
 import { withInternals } from './internals.js'
-import type { LeaderTerm } from './leadership/leader-term.js'
+import type { LeaderTerm } from './leader-term.js'
 import { buildCalls, checkDrainOptions, detailCalls, serverCalls } from './resource-calls.js'
-import { sessionCalls } from './session-calls.js'
-import { refusedRequest } from './refused-request.js'
 import { ResourceView, toRef } from './resource-view.js'
+import { sessionCalls } from './session-calls.js'
 
-export interface FacadeDependencies {
+interface FacadeDependencies {
   readonly term: LeaderTerm
   readonly backend: Backend
   readonly store: Store
@@ -232,4 +237,51 @@ async function closeAll(cleanUp: FacadeDependencies['cleanUp'], emitter: FleetEm
   for (const step of cleanUp) await step().catch((error: unknown) => failures.push(error))
   emitter.close()
   if (failures.length > 0) throw failures[0]
+}
+
+interface BatchCallDependencies {
+  readonly term: LeaderTerm
+  readonly maxWaitMs: number
+  readonly audit: Audit
+  readonly subjectOf: (request: AllocationRequest, allocation?: Allocation) => AuditedSubject | undefined
+}
+
+async function allocateMany(
+  { term, maxWaitMs, audit, subjectOf }: BatchCallDependencies,
+  requests: unknown,
+  options: AllocateManyOptions,
+): Promise<readonly BatchResult[]> {
+  checkNames('allocateMany', options, ['atomic', 'waitMs', 'signal', 'caller'])
+  const { atomic = false, waitMs = 0, signal } = options
+  throwIfAborted(signal)
+  if (typeof atomic !== 'boolean') {
+    throw new FleetError('invalid', `atomic must be true or false, but is ${shown(atomic)}`)
+  }
+  checkWait(waitMs, maxWaitMs)
+  const checked = readBatch(requests)
+  if (!checked.ok) throw refusedRequest(checked.problem)
+  const outcomes = term.engine().batches.allocate(checked.value, { atomic, waitMs, signal })
+  // Each allocation is one call to the audit and to the observers, as if it had been made alone.
+  const settled = checked.value.map((request, i) => {
+    const one = async (): Promise<Allocation> => {
+      const outcome = (await outcomes)[i]
+      if (outcome?.status === 'fulfilled') return outcome.value
+      throw outcome?.reason
+    }
+    const audited = () => audit.call('allocate', options, (allocation) => subjectOf(request, allocation), one)
+    const { observers } = term
+    if (observers.isEmpty) return audited()
+    return observers.timedCall(audited, (observer, outcome, ms) => observer.allocated?.(outcome, ms))
+  })
+  const results = await Promise.allSettled(settled)
+  // An atomic batch rejects as a whole.
+  await outcomes
+  return results.map((result, i) => resultOf(checked.value[i]?.sessionID ?? '', result))
+}
+
+function resultOf(sessionID: string, result: PromiseSettledResult<Allocation>): BatchResult {
+  if (result.status === 'fulfilled') return { sessionID, allocation: result.value }
+  const reason: unknown = result.reason
+  const error = FleetError.is(reason) ? reason : new FleetError('internal', messageOf(reason), { cause: reason })
+  return { sessionID, error }
 }

@@ -2,8 +2,8 @@
  * The facade's calls for builds, servers and details. Each call checks its input, calls the engine, and returns resources.
  */
 import type { Backend, LogsOptions } from '../contracts/backend.js'
-import { accepted } from '../contracts/invalid-input.js'
-import { FleetError, throwIfAborted } from '../contracts/errors.js'
+import { itemsOf, type Page, type PageOptions } from '../contracts/call-options.js'
+import { accepted, FleetError, throwIfAborted } from '../contracts/errors.js'
 import type { Builds, Details, MaintenanceTarget, ReserveOptions, Servers } from '../contracts/fleet.js'
 import {
   anObject,
@@ -15,7 +15,6 @@ import {
   required,
 } from '../contracts/option-checks.js'
 import type { DrainOptions } from '../contracts/options.js'
-import { itemsOf } from '../contracts/call-options.js'
 import type { Applied } from '../engine/builds/build-application.js'
 import type { BuildEntry, ServerEntry } from '../engine/state/entries.js'
 import { serversOf } from '../engine/state/queries.js'
@@ -23,11 +22,9 @@ import { mapInSlices } from '../platform/turns.js'
 import { keyOf } from '../rules/model/resources.js'
 import { gameServerBuildDetail } from '../rules/model/wire.js'
 import { shown } from '../rules/validation/problem.js'
-import { readReservation } from '../rules/validation/reservation.js'
-import { readStdin } from '../rules/validation/stdin.js'
+import { readReservation, readStdin } from '../rules/validation/server-schema.js'
 import type { Audit, AuditedSubject } from './audit.js'
-import type { LeaderTerm } from './leadership/leader-term.js'
-import { readPage } from './list-pages.js'
+import type { LeaderTerm } from './leader-term.js'
 import { type ResourceView, toRef } from './resource-view.js'
 
 export function buildCalls(term: LeaderTerm, view: ResourceView, audit: Audit): Builds {
@@ -260,4 +257,109 @@ export function checkDrainOptions(options: DrainOptions): void {
   if (deadlineMs !== undefined && !(Number.isFinite(deadlineMs) && deadlineMs >= 0)) {
     throw new FleetError('invalid', `deadlineMs must be a finite number ≥ 0, but is ${shown(deadlineMs)}`)
   }
+}
+
+// Reads one page of a list. The token for the next page names the list and the position of the page's last item.
+
+const defaultLimit = 500
+const maxLimit = 10_000
+
+interface PagedList<E, T> {
+  /** What is listed, including the filter: a token from another list is refused. */
+  readonly name: string
+  readonly entries: Iterable<E>
+  readonly resource: (entry: E) => T
+}
+
+/** Throws `invalid` for a limit out of range and for a token that is not from this list. */
+async function readPage<E extends { readonly record: Position }, T>(
+  { name, entries, resource }: PagedList<E, T>,
+  { limit = defaultLimit, continue: token }: PageOptions,
+): Promise<Page<T>> {
+  if (!Number.isInteger(limit) || limit < 1 || limit > maxLimit) {
+    throw new FleetError('invalid', `limit must be an integer from 1 to ${maxLimit}, but is ${shown(limit)}`)
+  }
+  const after = token === undefined ? undefined : positionIn(token, name)
+  // One more than the page has, to find out whether there is a next page.
+  const found = firstAfter(entries, ({ record }) => record, after, limit + 1)
+  const last = found.length > limit ? found[limit - 1] : undefined
+  const items = await mapInSlices(found.slice(0, limit), resource)
+  return { items, ...(last && { continue: tokenOf(name, last.record) }) }
+}
+
+function tokenOf(list: string, { createdAt, namespace, name }: Position): string {
+  return Buffer.from(JSON.stringify([list, createdAt, namespace, name])).toString('base64url')
+}
+
+function positionIn(token: string, list: string): Position {
+  const [ofList, createdAt, namespace, name] = partsOf(token)
+  const isToken =
+    typeof ofList === 'string' &&
+    typeof createdAt === 'number' &&
+    typeof namespace === 'string' &&
+    typeof name === 'string'
+  if (!isToken) {
+    const message = `continue must be what the page before returned, but is ${shown(token)}; leave it out to start again`
+    throw new FleetError('invalid', message)
+  }
+  if (ofList !== list) {
+    const message = `continue is from a list of ${shown(ofList)}, but this is a list of ${shown(list)}; leave it out to start again`
+    throw new FleetError('invalid', message)
+  }
+  return { createdAt, namespace, name }
+}
+
+function partsOf(token: unknown): readonly unknown[] {
+  if (typeof token !== 'string') return []
+  try {
+    const parts: unknown = JSON.parse(Buffer.from(token, 'base64url').toString())
+    return Array.isArray(parts) ? parts : []
+  } catch {
+    return []
+  }
+}
+
+// Divides a list into pages. Items are ordered by creation time, then namespace and name, none of which ever changes: an item that
+// exists while a caller reads all pages is on exactly one of them, whatever is created or deleted meanwhile.
+
+/** An item's position in the list. */
+export interface Position {
+  /** Wall time in ms. */
+  readonly createdAt: number
+  readonly namespace: string
+  readonly name: string
+}
+
+export function comparePositions(a: Position, b: Position): number {
+  return a.createdAt - b.createdAt || compareText(a.namespace, b.namespace) || compareText(a.name, b.name)
+}
+
+/** Returns the first `count` items after `after`, in order. Sorts only a few times `count` items, however many there are. */
+export function firstAfter<T>(
+  items: Iterable<T>,
+  positionOf: (item: T) => Position,
+  after: Position | undefined,
+  count: number,
+): readonly T[] {
+  let found: T[] = []
+  /** No item from here on is among the first `count`. */
+  let end: Position | undefined
+  const keepFirst = () => {
+    found = found.toSorted((a, b) => comparePositions(positionOf(a), positionOf(b))).slice(0, count)
+    const last = found.at(-1)
+    if (last !== undefined && found.length === count) end = positionOf(last)
+  }
+  for (const item of items) {
+    const position = positionOf(item)
+    if (after !== undefined && comparePositions(position, after) <= 0) continue
+    if (end !== undefined && comparePositions(position, end) >= 0) continue
+    found.push(item)
+    if (found.length >= 2 * count) keepFirst()
+  }
+  keepFirst()
+  return found
+}
+
+function compareText(a: string, b: string): number {
+  return a === b ? 0 : a < b ? -1 : 1
 }

@@ -14,8 +14,8 @@ import {
   gameServerDetail,
 } from '../rules/model/wire.js'
 import { isObject, shown } from '../rules/validation/problem.js'
-import { defaultNamespace } from '../rules/validation/requests.js'
-import type { LeaderTerm } from './leadership/leader-term.js'
+import { defaultNamespace } from '../rules/validation/build-schema.js'
+import type { LeaderTerm } from './leader-term.js'
 
 export class ResourceView {
   readonly #term: LeaderTerm

@@ -8,18 +8,16 @@ import { endedSession, type GameSession, gameSession, sessionBody, type Sessions
 import { noSessionError } from '../engine/seats/seat-errors.js'
 import type { ServerEntry } from '../engine/state/entries.js'
 import { mapInSlices } from '../platform/turns.js'
-import { hasSeat } from '../rules/lifecycle/seats.js'
-import { sessionByKey, sessionUid } from '../rules/lifecycle/sessions.js'
+import { hasSeat, sessionByKey, sessionUid } from '../rules/lifecycle/server-sessions.js'
 import { keyOf, type Session } from '../rules/model/resources.js'
-import { sessionKey } from '../rules/model/session-ids.js'
+import { sessionKey } from '../rules/model/names.js'
 import { type Checked, shown } from '../rules/validation/problem.js'
-import { readJoinRequest, readRoomQuery, readSeatRelease, readSeatRequest } from '../rules/validation/seats.js'
-import type { Audit, AuditedSubject } from './audit.js'
-import type { LeaderTerm } from './leadership/leader-term.js'
-import { refusedRequest } from './refused-request.js'
+import { readJoinRequest, readRoomQuery, readSeatRelease, readSeatRequest } from '../rules/validation/session-schema.js'
+import { type Audit, type AuditedSubject, refusedRequest } from './audit.js'
+import type { LeaderTerm } from './leader-term.js'
 import type { ResourceView } from './resource-view.js'
 
-export interface SessionCallsDependencies {
+interface SessionCallsDependencies {
   readonly term: LeaderTerm
   readonly view: ResourceView
   readonly audit: Audit

@@ -9,16 +9,16 @@ export {
 export { allocationRoutes, type AllocatingFleet, type AllocationRoutesOptions } from './api/allocation.js'
 export { bearerTokens, type BearerToken } from './access/bearer-tokens.js'
 export type { AnsweredAllocation } from './api/compat.js'
-export type { CorsOptions } from './access/cors.js'
+export type { CorsOptions } from './access/browsers.js'
 export type { EventStreamOptions, ReadableFleet, StreamedEvent } from './api/event-stream.js'
 export type { ApiRequest, ClientCertificate, Identity } from './core/exchange.js'
 export type { HttpResponse } from './core/responses.js'
-export { fastifyPlugin, type FastifyHost } from './mounts/fastify.js'
+export { fastifyPlugin, type FastifyHost } from './mounts.js'
 export type { Authorize, GuardOptions, RateLimit, Verdict } from './access/guard.js'
-export type { TlsOptions } from '../platform/tls-files.js'
-export { defaultServeLimits, type ServeLimits } from './serve/listener.js'
-export { allowedHosts } from './access/allowed-hosts.js'
-export { koaMiddleware, type KoaContext, type KoaOptions } from './mounts/koa.js'
+export type { TlsOptions } from '../platform/tls.js'
+export { defaultServeLimits, type ServeLimits } from './serve.js'
+export { allowedHosts } from './access/browsers.js'
+export { koaMiddleware, type KoaContext, type KoaOptions } from './mounts.js'
 export {
   fleetRoutes,
   type FleetRoutesOptions,
@@ -39,9 +39,9 @@ export {
   roles,
   type Route,
 } from './operations.js'
-export { verifyWebhook, type VerifyOptions } from './webhooks/signature.js'
-export type { WebhookOptions } from './webhooks/options.js'
-export { webhook, type Webhook } from './webhooks/webhook.js'
+export { verifyWebhook, type VerifyOptions } from './webhooks.js'
+export type { WebhookOptions } from './webhooks.js'
+export { webhook, type Webhook } from './webhooks.js'
 export {
   type MetricsSource,
   type ObservationOptions,
@@ -49,5 +49,5 @@ export {
   type ObservedFleet,
 } from './api/observation.js'
 export { perClientRateLimit, type PerClientRateLimitOptions } from './access/per-client-rate-limit.js'
-export type { MatchedRequest, Routes } from './routes/routes.js'
-export { type DashboardPage, type ListenerOptions, serve, type Served, type ServeOptions } from './serve/serve.js'
+export type { MatchedRequest, Routes } from './route-binding.js'
+export { type DashboardPage, type ListenerOptions, serve, type Served, type ServeOptions } from './serve.js'

@@ -8,7 +8,7 @@ import type { Fleet, FleetHealth, FleetStats } from '../contracts/fleet.js'
 import { internalsOf } from '../fleet/internals.js'
 import { turns } from '../platform/turns.js'
 import type { EndingReason, Ref, ServerState } from '../rules/model/resources.js'
-import type { BuildCounts } from '../rules/model/status.js'
+import type { BuildCounts } from '../rules/model/build-status.js'
 import type { MetricName } from './definitions.js'
 import type { MetricFactory } from './metric-factory.js'
 

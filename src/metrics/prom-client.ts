@@ -1,5 +1,5 @@
 /** Types for the part of prom-client that is used, and the function that loads it. */
-import { loadOptionalPackage, unusablePackage } from '../platform/optional-package.js'
+import { loadOptionalPackage, unusablePackage } from '../platform/packages.js'
 
 /** Structural type for prom-client's `Registry`. */
 export interface MetricsRegistry {

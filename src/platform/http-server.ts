@@ -2,23 +2,23 @@
  * Opens and closes HTTP servers, with limits on slow requests, actionable errors about ports, and a bounded close. Knows
  * nothing about routes. May use `node:http`, `node:https` and real time.
  */
+import { createSocket } from 'node:dgram'
 import {
   createServer,
   IncomingMessage,
-  type RequestListener,
   type Server as PlainServer,
+  type RequestListener,
   type ServerResponse,
 } from 'node:http'
 import { createServer as createTlsServer, type Server as TlsServer } from 'node:https'
-import type { Socket } from 'node:net'
+import { isIPv6, type Socket } from 'node:net'
 import { systemClock } from '../contracts/clock.js'
 import { FleetError } from '../contracts/errors.js'
-import type { Logger } from '../contracts/logger.js'
-import { loggerOf } from '../contracts/stderr-logger.js'
-import type { TlsFiles } from './tls-files.js'
+import { type Logger, loggerOf } from '../contracts/logger.js'
+import type { TlsFiles } from './tls.js'
 import { requestTurns } from './turns.js'
 
-export type Server = PlainServer | TlsServer
+type Server = PlainServer | TlsServer
 
 export interface HttpServerLimits {
   /** How long a client may take to send the headers, counted from the connection or the request's first byte. */
@@ -139,7 +139,7 @@ function trackSockets(server: Server): void {
   })
 }
 
-export interface ListenOptions {
+interface ListenOptions {
   readonly host: string
   /** 0 picks a free port. */
   readonly port: number
@@ -254,3 +254,18 @@ function listenError(error: NodeJS.ErrnoException, { host, port, option }: Liste
 }
 
 const notAnAddress: ReadonlySet<string> = new Set(['EADDRNOTAVAIL', 'EAFNOSUPPORT', 'EAI_AGAIN', 'EINVAL', 'ENOTFOUND'])
+
+/** Tries to bind to the address: the list of network interfaces omits a bridge without containers. */
+export function isOwnAddress(address: string): Promise<boolean> {
+  return new Promise((resolve) => {
+    const socket = createSocket(isIPv6(address) ? 'udp6' : 'udp4')
+    const done = (own: boolean) => socket.close(() => resolve(own))
+    socket.once('error', () => done(false))
+    socket.bind({ address, port: 0, exclusive: true }, () => done(true))
+  })
+}
+
+/** True if only this machine can reach the host. */
+export function isLoopback(host: string): boolean {
+  return host === 'localhost' || host === '::1' || /^127\.\d+\.\d+\.\d+$/.test(host)
+}

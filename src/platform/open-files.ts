@@ -6,7 +6,7 @@ import { readFileSync } from 'node:fs'
 import { readdir } from 'node:fs/promises'
 import type { Clock } from '../contracts/clock.js'
 import type { Logger } from '../contracts/logger.js'
-import { codeOf } from './error-code.js'
+import { codeOf } from './files.js'
 
 /** For each game server: its connection, the one that it opens next, and the pipe of its supervisor. */
 const filesPerServer = 3

@@ -5,7 +5,7 @@
 import { spawnSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { FleetError } from '../contracts/errors.js'
-import { codeOf } from './error-code.js'
+import { codeOf } from './files.js'
 import { ownDescriptors } from './own-descriptors.js'
 
 export interface ProcessIdentity {
@@ -18,7 +18,7 @@ export interface ProcessIdentity {
  * Returns the identity of the process with this id, or undefined if there is none or it is a zombie. Throws `unavailable` if
  * that cannot be determined.
  */
-export function identityOf(pid: number): ProcessIdentity | undefined {
+export function processIdentity(pid: number): ProcessIdentity | undefined {
   if (!Number.isInteger(pid) || pid < 1) return undefined
   const startedAt = process.platform === 'linux' ? startFromProc(pid) : startFromPs(pid)
   return startedAt === undefined ? undefined : { pid, startedAt }
@@ -26,18 +26,18 @@ export function identityOf(pid: number): ProcessIdentity | undefined {
 
 /** True while this process, not a later one with the same id, is running. */
 export function isAlive(identity: ProcessIdentity): boolean {
-  return identityOf(identity.pid)?.startedAt === identity.startedAt
+  return processIdentity(identity.pid)?.startedAt === identity.startedAt
 }
 
 /** The identity of the current process. */
 export function currentProcess(): ProcessIdentity {
-  const identity = identityOf(process.pid)
+  const identity = processIdentity(process.pid)
   if (!identity) throw cannotTell(process.pid, 'it is this process but is not listed')
   return identity
 }
 
 /** The fields of `/proc/<pid>/stat` that are used. */
-export interface ProcStat {
+interface ProcStat {
   readonly state: string
   readonly group: number
   readonly session: number

@@ -4,9 +4,9 @@
  */
 import { readFile } from 'node:fs/promises'
 import { FleetError, messageOf } from '../contracts/errors.js'
-import { readInstanceNumber } from '../rules/game/instance-number.js'
+import { readInstanceNumber } from '../rules/game/sdk-config.js'
+import { findPort } from '../rules/model/ports.js'
 import { isObject, shown } from '../rules/validation/problem.js'
-import { portFinder } from './find-port.js'
 
 export interface GamePort {
   /** The port that the game listens on. */
@@ -54,7 +54,7 @@ export interface AgentAddress {
   readonly sessionHostId: string
 }
 
-export interface ReadConfig {
+interface ReadConfig {
   readonly config: GameServerConfig
   readonly agent: AgentAddress
   /** A warning for the operator if the configuration came from the fallback variables. */
@@ -221,4 +221,28 @@ function fieldsAt(fields: Fields, name: string): Fields {
 function textAt(fields: Fields, name: string): string | undefined {
   const value = fields[name]
   return typeof value === 'string' && value !== '' ? value : undefined
+}
+
+type FindPort = (nameOrNumber?: string | number) => GamePort
+
+/** `env` tells the number in the template where the game listens on another one: `PORT_7777=10003`. */
+function portFinder(
+  ports: Readonly<Record<string, GamePort>>,
+  env: Readonly<Record<string, string | undefined>>,
+): FindPort {
+  const containers = new Map<number, number>()
+  for (const [name, value] of Object.entries(env)) {
+    const [, container] = /^PORT_(\d+)$/.exec(name) ?? []
+    if (container !== undefined) containers.set(Number(value), Number(container))
+  }
+  const known = Object.entries(ports).map(([name, port]) => ({
+    name,
+    container: containers.get(port.listening) ?? port.listening,
+    port,
+  }))
+  return (nameOrNumber) => {
+    const found = findPort(known, nameOrNumber)
+    if (!found.ok) throw new FleetError('invalid', `config.port: ${found.problem.field} ${found.problem.message}`)
+    return found.value.port
+  }
 }

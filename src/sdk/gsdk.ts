@@ -5,21 +5,23 @@
 import { systemClock } from '../contracts/clock.js'
 import type { Logger } from '../contracts/logger.js'
 import type { SessionConfig } from '../rules/game/heartbeat.js'
-import type { ServerDataUpdate } from '../rules/model/server-data.js'
-import type { AgentClient } from './agent-client.js'
-import { type Answer, EndedSessions, readAnswer } from './answer.js'
+import type { ServerDataUpdate } from '../rules/lifecycle/server-data.js'
+import { type AgentClient, allocateSelf, type OwnSession, updateData } from './agent-client.js'
+import { type Answer, EndsInAnswer, readAnswer } from './heartbeat-answer.js'
 import type { GameServerConfig } from './config.js'
-import { type HealthCheck, healthCheck } from './health-check.js'
-import { HeartbeatLoop } from './heartbeat-loop.js'
+import {
+  healthCheck,
+  type HealthReporter,
+  type MaintenanceCallback,
+  MaintenanceCallbacks,
+  RunningSessions,
+  type SessionCallback,
+} from './callbacks.js'
+import { deferred, HeartbeatLoop, intervalOf, KeepAlive, type SdkTiming } from './heartbeat-loop.js'
 import type { Gsdk, SdkState } from './interface.js'
-import type { Logs } from './logs.js'
-import { type MaintenanceCallback, MaintenanceCallbacks } from './callbacks/maintenance-callbacks.js'
-import { RunningSessions, type SessionCallback } from './callbacks/running-sessions.js'
-import { allocateSelf, type OwnSession, updateData } from './server-data.js'
-import { deferred, KeepAlive } from './timers.js'
-import { intervalOf, type SdkTiming } from './timing.js'
+import type { Logs } from './game-logs.js'
 
-export interface GsdkDependencies {
+interface GsdkDependencies {
   readonly config: GameServerConfig
   readonly logs: Logs
   readonly logger: Logger
@@ -63,10 +65,10 @@ type TerminateCallback = () => void | Promise<void>
 
 class GameServerSession {
   readonly #deps: GsdkDependencies
-  readonly #reportHealth: HealthCheck
+  readonly #reportHealth: HealthReporter
   readonly #heartbeats: HeartbeatLoop
   readonly #ready = deferred<SessionConfig>()
-  readonly #endedSessions = new EndedSessions()
+  readonly #endedSessions = new EndsInAnswer()
   /** Resolves with the session that the game waits for. */
   #next = this.#ready
   readonly #keepAlive = new KeepAlive()

@@ -5,10 +5,9 @@
 import { systemClock } from '../contracts/clock.js'
 import { messageOf } from '../contracts/errors.js'
 import type { Logger } from '../contracts/logger.js'
-import { after } from './timers.js'
-import { retryDelayOf, type SdkTiming } from './timing.js'
+import { pauseMs } from '../rules/lifecycle/backoff.js'
 
-export interface HeartbeatLoopDependencies {
+interface HeartbeatLoopDependencies {
   /**
    * Sends one heartbeat. Resolves with the time in ms until the next, and rejects if the agent did not answer. With
    * `interrupted`, the agent may hold its answer; rejects with the signal's reason when it fires, and the next is sent at once.
@@ -112,4 +111,85 @@ export class HeartbeatLoop {
 function randomFraction(): number {
   const [byte = 0] = systemClock.randomBytes(1)
   return byte / 255
+}
+
+/**
+ * How often the SDK sends heartbeats and how long it waits. The defaults stay well within the 10 s after which a fleet
+ * considers a server silent.
+ */
+export interface SdkTiming {
+  /** Interval between heartbeats until an answer names one. Default 1000. */
+  readonly heartbeatIntervalMs: number
+  /** Bounds for the interval that the agent names. Defaults 1000 and 30 000. */
+  readonly minHeartbeatIntervalMs: number
+  readonly maxHeartbeatIntervalMs: number
+  /** Timeout for one request, including reading the response. Default 3000. */
+  readonly requestTimeoutMs: number
+  /**
+   * Maximum delay after the first unanswered heartbeat. It doubles with each further one; half of the delay is random.
+   * Default 500.
+   */
+  readonly retryInitialMs: number
+  /** Upper limit for that doubling. Default 3000. */
+  readonly retryMaxMs: number
+  /** Minimum time between heartbeats that are sent early because the players changed. Default 100. */
+  readonly playersGapMs: number
+}
+
+export const defaultTiming: SdkTiming = Object.freeze({
+  heartbeatIntervalMs: 1000,
+  minHeartbeatIntervalMs: 1000,
+  maxHeartbeatIntervalMs: 30_000,
+  requestTimeoutMs: 3000,
+  retryInitialMs: 500,
+  retryMaxMs: 3000,
+  playersGapMs: 100,
+})
+
+/** Returns the interval to use, given the interval in the agent's answer. */
+export function intervalOf(answeredMs: number | undefined, timing: SdkTiming): number {
+  if (answeredMs === undefined) return timing.heartbeatIntervalMs
+  return Math.min(Math.max(answeredMs, timing.minHeartbeatIntervalMs), timing.maxHeartbeatIntervalMs)
+}
+
+/**
+ * Returns the delay after `failures` consecutive failures. `random`, from 0 to 1, keeps game servers from retrying at the
+ * same time.
+ */
+export function retryDelayOf(failures: number, random: number, timing: SdkTiming): number {
+  const longest = pauseMs(failures, { initialMs: timing.retryInitialMs, maxMs: timing.retryMaxMs })
+  return longest * (0.5 + random / 2)
+}
+
+// Real timers for the SDK, which runs in the game's process. `after` never keeps that process alive; `KeepAlive` does only
+// that.
+
+/** Calls `fn` once, `ms` from now. The returned function cancels it. */
+export function after(ms: number, fn: () => void): () => void {
+  const timer = setTimeout(fn, ms)
+  timer.unref()
+  return () => clearTimeout(timer)
+}
+
+/** Keeps the process alive between `start` and `stop`, as a pending Node operation would. */
+export class KeepAlive {
+  #timer: NodeJS.Timeout | undefined
+
+  start(): void {
+    this.#timer ??= setInterval(() => {}, 60_000)
+  }
+
+  stop(): void {
+    clearInterval(this.#timer)
+    this.#timer = undefined
+  }
+}
+
+/** A promise, and the function that resolves it. */
+export function deferred<T>(): { readonly promise: Promise<T>; readonly resolve: (value: T) => void } {
+  let resolve: (value: T) => void = () => {}
+  const promise = new Promise<T>((settle) => {
+    resolve = settle
+  })
+  return { promise, resolve }
 }

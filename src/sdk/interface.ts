@@ -1,10 +1,10 @@
 /** What a game gets from `start()`. */
 import type { GameState, SessionConfig } from '../rules/game/heartbeat.js'
-import type { ServerData, ServerDataUpdate } from '../rules/model/server-data.js'
+import type { ServerData, ServerDataUpdate } from '../rules/lifecycle/server-data.js'
 import type { GameServerConfig } from './config.js'
-import type { Logs } from './logs.js'
-import type { OwnSession } from './server-data.js'
-import type { RunningSession, SessionCallback } from './callbacks/running-sessions.js'
+import type { Logs } from './game-logs.js'
+import type { OwnSession } from './agent-client.js'
+import type { RunningSession, SessionCallback } from './callbacks.js'
 
 export type SdkState = Extract<GameState, 'Initializing' | 'StandingBy' | 'Active' | 'Terminating'>
 

@@ -5,20 +5,20 @@
 import { limitsHere } from '../../adapters/process/index.js'
 import { dashboardPage } from '../dashboard/index.js'
 import { perClientRateLimit, serve, type Served, webhook } from '../http/index.js'
-import { type Fleet, FleetError, systemClock } from '../index.js'
+import type { Fleet } from '../contracts/fleet.js'
+import { FleetError, systemClock } from '../index.js'
 import { type FleetMetrics, fleetMetrics } from '../metrics/index.js'
-import { isLoopback } from '../platform/own-address.js'
-import { logEvents } from './event-logging.js'
-import { type ServerLog, serverLog } from './log.js'
+import { isLoopback } from '../platform/http-server.js'
+import { logEvents, type ServerLog, serverLog } from './log.js'
 import { openFleet } from './open-fleet.js'
 import { commandsToTry, ensureSample } from './sample.js'
-import { type Environment, tokenAuthorization, withSecretFiles } from './secrets.js'
-import { type Config, readConfig } from './settings.js'
+import { type ServerEnvironment, tokenAuthorization, withSecretFiles } from './secrets.js'
+import { type Config, readServerConfig } from './settings.js'
 import { untilShutdown } from './shutdown.js'
 
-export interface ServerOptions {
+interface ServerOptions {
   /** All settings, by their variables. */
-  readonly env: Environment
+  readonly env: ServerEnvironment
   readonly cwd: string
   /** Whether to log JSON lines or readable lines. */
   readonly json: boolean
@@ -29,7 +29,7 @@ export interface ServerOptions {
  * port or directory cannot be used: see `asUsageError`.
  */
 export async function runServer({ env, cwd, json }: ServerOptions): Promise<number> {
-  const config = readConfig(withSecretFiles(env), cwd)
+  const config = readServerConfig(withSecretFiles(env), cwd)
   return run(
     config,
     env,
@@ -37,7 +37,7 @@ export async function runServer({ env, cwd, json }: ServerOptions): Promise<numb
   )
 }
 
-async function run(config: Config, env: Environment, log: ServerLog): Promise<number> {
+async function run(config: Config, env: ServerEnvironment, log: ServerLog): Promise<number> {
   const fleet = await openFleet(config, log)
   logEvents(fleet, log)
   try {

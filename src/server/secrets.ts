@@ -3,27 +3,27 @@
  * the files change. May touch the environment, files and real time.
  */
 import { readFileSync, statSync } from 'node:fs'
-import { type Authorize, type BearerToken, bearerTokens } from '../http/index.js'
-import type { ServerLog } from './log.js'
 import { UsageError } from '../config/usage-error.js'
-import { readTokens } from './settings.js'
 import { secretVariables } from '../config/variables.js'
-import { isError } from '../rules/model/realms.js'
+import { type Authorize, type BearerToken, bearerTokens } from '../http/index.js'
+import { isError } from '../rules/model/values.js'
+import type { ServerLog } from './log.js'
+import { readTokens } from './settings.js'
 
-export type Environment = Readonly<Record<string, string | undefined>>
+export type ServerEnvironment = Readonly<Record<string, string | undefined>>
 
 /**
  * Removes the secrets from the environment of this process, and returns a copy that contains them, so that no code and no
  * child process finds them there. The kernel still shows the initial environment to processes of the same user.
  */
-export function takeSecrets(env: Record<string, string | undefined>): Environment {
+export function takeSecrets(env: Record<string, string | undefined>): ServerEnvironment {
   const copy = { ...env }
   for (const name of secretVariables) delete env[name]
   return copy
 }
 
 /** Reads the files that `<variable>_FILE` names. Throws UsageError, naming the variable. */
-export function withSecretFiles(env: Environment): Environment {
+export function withSecretFiles(env: ServerEnvironment): ServerEnvironment {
   const result: Record<string, string | undefined> = { ...env }
   for (const name of secretVariables) {
     const path = env[`${name}_FILE`]
@@ -59,7 +59,7 @@ const checkMs = 1_000
  * accepting the tokens read last. Undefined if there are no tokens.
  */
 export function tokenAuthorization(
-  env: Environment,
+  env: ServerEnvironment,
   log: ServerLog,
   onChange: (tokens: readonly BearerToken[]) => void,
 ): Authorize | undefined {
@@ -86,7 +86,7 @@ export function tokenAuthorization(
   return (request, operation) => authorize(request, operation)
 }
 
-function tokensIn(env: Environment): readonly BearerToken[] {
+function tokensIn(env: ServerEnvironment): readonly BearerToken[] {
   const withFiles = withSecretFiles(env)
   return readTokens((name) => withFiles[name])
 }

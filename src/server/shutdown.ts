@@ -3,10 +3,11 @@
  * drains the fleet first; a second Ctrl-C interrupts the drain. Process managers such as pm2 send SIGINT without a terminal, and mean
  * SIGTERM. Listens for signals, but never ends the process itself.
  */
-import { type Fleet, FleetError } from '../index.js'
+import type { Fleet } from '../contracts/fleet.js'
+import { FleetError } from '../index.js'
 import type { ServerLog } from './log.js'
 import { isInForeground } from '../platform/process-identity.js'
-import { counted } from '../rules/model/counted.js'
+import { counted } from '../rules/validation/problem.js'
 
 /** Exit code after an interrupted drain. */
 const interruptedCode = 130
@@ -16,7 +17,7 @@ const interruptedCode = 130
  */
 const duplicateSignalMs = 500
 
-export interface ShutdownOptions {
+interface ShutdownOptions {
   readonly fleet: Fleet
   readonly log: ServerLog
   /** Called on the first signal. Stops work outside the fleet. */

@@ -3,13 +3,11 @@ import { statfsSync } from 'node:fs'
 import { access, constants, open, rm, stat, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { FleetError } from '../contracts/errors.js'
-import { codeOf } from '../platform/error-code.js'
-import { makeDirectories } from '../platform/make-directories.js'
-import { NotAFile } from '../platform/regular-file.js'
-import { reasonOf } from './failures.js'
+import { codeOf, makeDirectories, NotAFile } from '../platform/files.js'
+import { failureReason } from './lmdb-environment.js'
 
 export function directoryUnusable(directory: string, error: unknown): FleetError {
-  return new FleetError('directory-unusable', `cannot use the directory ${directory}: ${reasonOf(error)}`, {
+  return new FleetError('directory-unusable', `cannot use the directory ${directory}: ${failureReason(error)}`, {
     cause: error,
   })
 }

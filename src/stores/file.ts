@@ -2,32 +2,38 @@
  * A store in a directory, for one process at a time. Acknowledged writes survive a crash of the process and a power loss.
  * Touches the directory through lmdb.
  */
-import { resolve } from 'node:path'
-import { FleetError } from '../contracts/errors.js'
-import type { Logger } from '../contracts/logger.js'
+import { chmod, mkdtemp, open as openFile, readdir, rename, rm } from 'node:fs/promises'
+import { dirname, join, resolve } from 'node:path'
+import type { Database } from 'lmdb'
+import type { CallOptions } from '../contracts/call-options.js'
 import { systemClock } from '../contracts/clock.js'
+import { FleetError, throwIfAborted } from '../contracts/errors.js'
+import { type Logger, loggerOf } from '../contracts/logger.js'
 import { aLogger, aNumber, aString, checkOptions, required } from '../contracts/option-checks.js'
-import { loggerOf } from '../contracts/stderr-logger.js'
-import type { Collection, ReplaceLost, Store, StoreCheck } from '../contracts/store.js'
-import type { Build, Detail, Server } from '../rules/model/resources.js'
-import { backUp } from './backup.js'
-import { claim, release } from './claim.js'
-import { DirectoryLock, throwIfHeld } from './directory-lock.js'
+import type { Collection, ReplaceLost, Store, StoreCheck, Versioned } from '../contracts/store.js'
+import { codeOf, makeDirectories } from '../platform/files.js'
+import { type Build, type Detail, keyOf, type Ref, type Server } from '../rules/model/resources.js'
+import { shown } from '../rules/validation/problem.js'
+import { checkInChild } from './child-check.js'
+import { claim, DirectoryLock, release, throwIfHeld } from './directory-lock.js'
 import { checkFiles, createDirectory, directoryUnusable, flushDirectories, freeBytes } from './directory.js'
+import { GroupWriter, type Write } from './group-writer.js'
+import { check, countRecord, encode, jsonOf, NewestVersion, openContents, removeDamaged } from './integrity.js'
 import {
+  alreadyExists,
+  type CollectionName,
+  failureReason,
+  type Lmdb,
+  type LmdbEnvironment,
   loadLmdb,
   openEnvironment,
-  openForWriting,
-  type Environment,
-  type Lmdb,
   type OpenEnvironment,
-} from './environment.js'
-import { storeClosed, storeDamaged } from './failures.js'
-import { FileCollection } from './file-collection.js'
-import { GroupWriter } from './group-writer.js'
-import { checkInChild } from './integrity/child-check.js'
-import { check, count, openContents, removeDamaged } from './integrity/contents.js'
-import { NewestVersion } from './integrity/newest-version.js'
+  openForWriting,
+  recordNotFound,
+  revisionConflict,
+  storeClosed,
+  storeDamaged,
+} from './lmdb-environment.js'
 
 export interface FileStoreOptions {
   /** Created, with its parents, if it does not exist. Must be on a local disk and must not be used for anything else. */
@@ -76,7 +82,7 @@ async function open(options: FileStoreOptions): Promise<Store> {
   await checkFiles(directory)
   const lmdb = loadLmdb()
   const lock = await openLock(directory, logger)
-  let environment: Environment | undefined
+  let environment: LmdbEnvironment | undefined
   let isClaimed = false
   let newestVersion: NewestVersion | undefined
   try {
@@ -99,7 +105,7 @@ async function open(options: FileStoreOptions): Promise<Store> {
       environment: opened,
       freeBytes: () => freeBytes(directory),
       newestVersion,
-      contents: contents ?? count(opened.collections, newestVersion.found),
+      contents: contents ?? countRecord(opened.collections, newestVersion.found),
       async reopen() {
         logger.warn({ directory }, 'reopening the database after a failed write')
         await checkFiles(directory)
@@ -126,7 +132,7 @@ async function openLock(directory: string, logger: Logger): Promise<DirectoryLoc
   }
 }
 
-async function abandon(environment: Environment, isClaimed: boolean): Promise<void> {
+async function abandon(environment: LmdbEnvironment, isClaimed: boolean): Promise<void> {
   try {
     if (isClaimed) release(environment)
   } catch {
@@ -227,4 +233,176 @@ class FileStore implements Store {
       await this.#parts.lock?.close()
     }
   }
+}
+
+// One collection in a file store, with its records stored as JSON. Touches lmdb.
+
+interface StoreLife {
+  readonly directory: string
+  readonly closed: boolean
+  /** Damage that has not been accepted yet. */
+  readonly damage: StoreCheck | undefined
+}
+
+class FileCollection<T extends Ref> implements Collection<T> {
+  readonly #name: CollectionName
+  readonly #writer: GroupWriter
+  readonly #life: StoreLife
+
+  constructor(name: CollectionName, writer: GroupWriter, life: StoreLife) {
+    this.#name = name
+    this.#writer = writer
+    this.#life = life
+  }
+
+  async get(ref: Ref, options?: CallOptions): Promise<Versioned<T> | undefined> {
+    this.#throwIfDone(options)
+    const entry = this.#read((records) => records.getEntry(keyOf(ref)))
+    return entry && this.#versioned(keyOf(ref), entry)
+  }
+
+  async list(options?: CallOptions): Promise<readonly Versioned<T>[]> {
+    this.#throwIfDone(options)
+    return this.#read((records) =>
+      Array.from(records.getRange({ versions: true }), (entry) => this.#versioned(entry.key, entry)),
+    )
+  }
+
+  async create(record: T, options?: CallOptions): Promise<string> {
+    const version = await this.#write(record, { value: encode(JSON.stringify(record)) }, options)
+    if (version === undefined) throw alreadyExists(this.#name, record)
+    return String(version)
+  }
+
+  async update(record: T, revision: string, options?: CallOptions): Promise<string> {
+    const change = { value: encode(JSON.stringify(record)), ifVersion: versionOf(revision) }
+    const version = await this.#write(record, change, options)
+    if (version === undefined)
+      throw this.#has(record) ? revisionConflict(this.#name, record) : recordNotFound(this.#name, record)
+    return String(version)
+  }
+
+  async delete(ref: Ref, revision: string, options?: CallOptions): Promise<void> {
+    const version = await this.#write(ref, { ifVersion: versionOf(revision) }, options)
+    if (version === undefined && this.#has(ref)) throw revisionConflict(this.#name, ref)
+  }
+
+  #write(ref: Ref, change: Change, options: CallOptions | undefined): Promise<number | undefined> {
+    this.#throwIfDone(options)
+    const key = keyOf(ref)
+    if (Buffer.byteLength(key) > maxKeyBytes || key.includes('\0')) {
+      throw new FleetError('invalid', `invalid record name ${shown(key)}: too long or with a NUL character`)
+    }
+    const signal = options?.signal
+    return rejectOnAbort(this.#writer.write({ collection: this.#name, key, signal, ...change }), signal)
+  }
+
+  #has(ref: Ref): boolean {
+    return this.#read((records) => records.doesExist(keyOf(ref)))
+  }
+
+  #read<R>(read: (records: Database<string, string>) => R): R {
+    try {
+      return read(this.#writer.environment.collections[this.#name])
+    } catch (error) {
+      if (FleetError.is(error)) throw error
+      throw new FleetError('unavailable', `reading ${this.#name} failed: ${failureReason(error)}`, { cause: error })
+    }
+  }
+
+  #versioned(key: string, { value, version }: { readonly value: string; readonly version?: number }): Versioned<T> {
+    try {
+      const record: T = JSON.parse(jsonOf(key, version ?? 0, value))
+      return { record, revision: String(version) }
+    } catch (error) {
+      throw new FleetError('unavailable', `${this.#name}: record ${key} is damaged: ${failureReason(error)}`, {
+        cause: error,
+      })
+    }
+  }
+
+  #throwIfDone(options: CallOptions | undefined): void {
+    const { closed, damage, directory } = this.#life
+    if (closed) throw storeClosed()
+    if (damage) throw storeDamaged(directory, damage)
+    throwIfAborted(options?.signal)
+  }
+}
+
+type Change = Pick<Write, 'value' | 'ifVersion'>
+
+/** lmdb allows 1978 bytes; valid names are much shorter. */
+const maxKeyBytes = 1_024
+
+/** Returns NaN, which matches no version, for a revision that this store did not issue. */
+function versionOf(revision: string): number {
+  return /^[1-9]\d{0,15}$/.test(revision) ? Number(revision) : Number.NaN
+}
+
+/** Rejects when the signal fires, even if the disk does not respond. */
+function rejectOnAbort<R>(write: Promise<R>, signal: AbortSignal | undefined): Promise<R> {
+  if (!signal) return write
+  return new Promise((resolve, reject) => {
+    const abort = () => {
+      const message = 'the call was aborted by its signal; its write may still take effect'
+      reject(new FleetError('aborted', message, { cause: signal.reason }))
+    }
+    signal.addEventListener('abort', abort, { once: true })
+    const settled = () => signal.removeEventListener('abort', abort)
+    write.then(resolve, reject).then(settled, settled)
+  })
+}
+
+// Copies a file store to another directory while it is in use. Touches both directories, through lmdb and the file system.
+
+/**
+ * Copies the records, as they are at one moment, to `directory`, from which a store can be opened at once. The copy appears there
+ * whole or not at all. Rejects with `invalid` if the directory is not empty, and with `directory-unusable` if it cannot be written.
+ */
+async function backUp(lmdb: Lmdb, { root }: LmdbEnvironment, directory: string): Promise<void> {
+  const target = resolve(directory)
+  await checkEmpty(target)
+  let partial: string | undefined
+  try {
+    await makeDirectories(dirname(target), 0o700)
+    partial = await mkdtemp(`${target}.partial-`)
+    await root.backup(partial, true)
+    await makeOwn(lmdb, partial)
+    await rename(partial, target)
+    await flushDirectories([dirname(target)])
+  } catch (error) {
+    if (partial !== undefined) await rm(partial, { recursive: true, force: true })
+    if (FleetError.is(error)) throw error
+    const message = `cannot write the backup ${target}: ${failureReason(error)}`
+    throw new FleetError('directory-unusable', message, { cause: error })
+  }
+}
+
+async function checkEmpty(directory: string): Promise<void> {
+  const names = await readdir(directory).catch((error: unknown) => {
+    if (codeOf(error) === 'ENOENT') return []
+    throw new FleetError('directory-unusable', `cannot read ${directory}: ${failureReason(error)}`, { cause: error })
+  })
+  if (names.length === 0) return
+  throw new FleetError('invalid', `the backup needs a directory of its own, but ${directory} is not empty`)
+}
+
+/** Removes the claim of this process, which holds the original and not the copy. Leaves only the data file, flushed. */
+async function makeOwn(lmdb: Lmdb, directory: string): Promise<void> {
+  const file = join(directory, 'data.mdb')
+  await chmod(file, 0o600)
+  const copy = openEnvironment(lmdb, directory)
+  try {
+    release(copy)
+  } finally {
+    await copy.root.close()
+  }
+  await rm(join(directory, 'lock.mdb'), { force: true })
+  const handle = await openFile(file, 'r')
+  try {
+    await handle.sync()
+  } finally {
+    await handle.close()
+  }
+  await flushDirectories([directory])
 }

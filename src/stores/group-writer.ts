@@ -9,13 +9,16 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { Database } from 'lmdb'
 import { FleetError } from '../contracts/errors.js'
-import { release } from './claim.js'
-import type { Collections, Environment, OpenEnvironment } from './environment.js'
-import { reasonOf, type CollectionName } from './failures.js'
-import { readContents, tallied, writeContents, type Contents } from './integrity/contents.js'
-import type { NewestVersion } from './integrity/newest-version.js'
-import { sealBytes } from './integrity/checksums.js'
-import { isError } from '../rules/model/realms.js'
+import { release } from './directory-lock.js'
+import {
+  type CollectionName,
+  type Collections,
+  failureReason,
+  type LmdbEnvironment,
+  type OpenEnvironment,
+} from './lmdb-environment.js'
+import { type Contents, type NewestVersion, readContents, sealBytes, tallied, writeContents } from './integrity.js'
+import { isError } from '../rules/model/values.js'
 
 /**
  * With a value only, creates the record. With a value and `ifVersion`, replaces the record. With `ifVersion` only, removes
@@ -32,7 +35,7 @@ export interface Write {
   readonly signal: AbortSignal | undefined
 }
 
-export interface GroupWriterDependencies {
+interface GroupWriterDependencies {
   readonly environment: OpenEnvironment
   /** Of the file system. */
   readonly freeBytes: () => number
@@ -124,7 +127,7 @@ export class GroupWriter {
       await this.#revive()
       release(this.#environment)
     } catch (error) {
-      const message = `the store is closed, but its directory stays in use until this process ends: ${reasonOf(error)}`
+      const message = `the store is closed, but its directory stays in use until this process ends: ${failureReason(error)}`
       throw new FleetError('unavailable', message, { cause: error })
     } finally {
       this.#newestVersion.close()
@@ -252,13 +255,15 @@ function bytesFor(group: readonly Pending[]): number {
 
 function rejectAll(group: readonly Pending[], cause: unknown): void {
   for (const { write, reject } of group) {
-    const message = `writing ${write.key} to ${write.collection} failed: ${reasonOf(cause)}`
+    const message = `writing ${write.key} to ${write.collection} failed: ${failureReason(cause)}`
     reject(new FleetError('unavailable', message, { cause }))
   }
 }
 
 function unwritable(cause: unknown): FleetError {
-  return new FleetError('unavailable', `the file system of the store takes no writes: ${reasonOf(cause)}`, { cause })
+  return new FleetError('unavailable', `the file system of the store takes no writes: ${failureReason(cause)}`, {
+    cause,
+  })
 }
 
 /** What the store contains after the writes. No other process writes, so it is known in advance which conditions hold. */
@@ -306,7 +311,7 @@ async function causeOf(error: unknown): Promise<unknown> {
 function doNothing(): void {}
 
 /** Returns true if an empty transaction, which writes nothing, succeeds. */
-function responds({ root }: Environment): boolean {
+function responds({ root }: LmdbEnvironment): boolean {
   try {
     root.transactionSync(() => undefined)
     return true

@@ -8,7 +8,13 @@ import type { CallOptions } from '../contracts/call-options.js'
 import { throwIfAborted } from '../contracts/errors.js'
 import type { Collection, Store, Versioned } from '../contracts/store.js'
 import type { Build, Detail, Ref, Server } from '../rules/model/resources.js'
-import { alreadyExists, notFound, revisionConflict, storeClosed, type CollectionName } from './failures.js'
+import {
+  alreadyExists,
+  type CollectionName,
+  recordNotFound,
+  revisionConflict,
+  storeClosed,
+} from './lmdb-environment.js'
 
 export function memoryStore(): Store {
   const life = { closed: false }
@@ -64,7 +70,7 @@ class MemoryCollection<T extends Ref> implements Collection<T> {
       this.#throwIfDone(options)
       const records = this.#recordsIn(record.namespace)
       const present = records.get(record.name)
-      if (present === undefined) throw notFound(this.#name, record)
+      if (present === undefined) throw recordNotFound(this.#name, record)
       if (present.revision !== revision) throw revisionConflict(this.#name, record)
       return Promise.resolve(this.#write(records, record))
     } catch (error) {

@@ -9,15 +9,18 @@ import { join, resolve } from 'node:path'
 import { FleetError } from '../contracts/errors.js'
 import { aString, checkOptions, required } from '../contracts/option-checks.js'
 import type { Build, Detail, Server } from '../rules/model/resources.js'
-import { checkUnclaimed } from './claim.js'
-import { throwIfHeld } from './directory-lock.js'
+import { checkUnclaimed, throwIfHeld } from './directory-lock.js'
 import { checkFile, checkFiles, directoryUnusable } from './directory.js'
-import { type Collections, loadLmdb, openCollections, openEnvironment } from './environment.js'
-import { type CollectionName, storeDamaged } from './failures.js'
-import { checkInChild } from './integrity/child-check.js'
-import { check, openContents } from './integrity/contents.js'
-import { NewestVersion } from './integrity/newest-version.js'
-import { jsonOf } from './integrity/checksums.js'
+import {
+  type CollectionName,
+  type Collections,
+  loadLmdb,
+  openCollections,
+  openEnvironment,
+  storeDamaged,
+} from './lmdb-environment.js'
+import { checkInChild } from './child-check.js'
+import { check, jsonOf, NewestVersion, openContents } from './integrity.js'
 
 export interface StoreContents {
   readonly builds: readonly Build[]

@@ -3,13 +3,15 @@
  * own backend, creates real instances and leaves none behind.
  */
 import { FleetError } from '../contracts/errors.js'
-import type { BackendCase } from './backend-cases/case.js'
-import { destroyCases } from './backend-cases/destroy.js'
-import { lifecycleCases } from './backend-cases/lifecycle.js'
-import { portCases } from './backend-cases/ports.js'
-import { restartCases } from './backend-cases/restart.js'
-import { stdinCases } from './backend-cases/stdin.js'
-import { watchCases } from './backend-cases/watch.js'
+import {
+  type BackendCase,
+  destroyCases,
+  lifecycleCases,
+  portCases,
+  restartCases,
+  stdinCases,
+  watchCases,
+} from './backend-cases.js'
 import { Subject, type SubjectOptions } from './backend-subject.js'
 import type { ConformanceCase } from './conformance.js'
 

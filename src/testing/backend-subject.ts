@@ -49,7 +49,7 @@ export interface SubjectOptions {
   readonly graceMs?: number
 }
 
-export interface SpecOverrides {
+interface SpecOverrides {
   readonly namespace?: string
   readonly name?: string
   readonly portsToExpose?: readonly number[]

@@ -15,9 +15,9 @@ export {
   randomFaults,
   scriptedFaults,
 } from './faults.js'
-export { type BackendFaults, type EventFault, faultyBackend, type FaultyEvent } from './faulty-backend.js'
-export { faultyStore } from './faulty-store.js'
+export { type BackendFaults, type EventFault, faultyBackend, type FaultyEvent } from './faults.js'
+export { faultyStore } from './faults.js'
 export * from './records.js'
-export { seededRandom } from './random.js'
+export { seededRandom } from './virtual-clock.js'
 export { storeConformance, type StoreConformanceOptions } from './store-conformance.js'
 export { type VirtualClock, virtualClock, type VirtualClockOptions } from './virtual-clock.js'

@@ -7,12 +7,15 @@ import type { Build, Detail, Server } from '../rules/model/resources.js'
 import type { Store } from '../contracts/store.js'
 import type { ConformanceCase } from './conformance.js'
 import { completeBuild, completeDetail, completeServer, minimalBuild, minimalDetail, minimalServer } from './records.js'
-import { collectionScenarios } from './store-cases/collection.js'
-import { concurrencyScenarios } from './store-cases/concurrency.js'
-import { durabilityScenarios } from './store-cases/durability.js'
-import { isolationScenarios } from './store-cases/isolation.js'
-import type { Kind, Scenario } from './store-cases/scenario.js'
-import { sharedScenarios } from './store-cases/shared.js'
+import {
+  collectionScenarios,
+  concurrencyScenarios,
+  durabilityScenarios,
+  isolationScenarios,
+  type Kind,
+  type Scenario,
+  sharedScenarios,
+} from './store-cases.js'
 
 export interface StoreConformanceOptions {
   /** Opens an empty store. */

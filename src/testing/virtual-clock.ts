@@ -7,8 +7,6 @@
 import { AssertionError } from 'node:assert'
 import { backgroundClock, type Clock } from '../contracts/clock.js'
 import { FleetError } from '../contracts/errors.js'
-import { seededRandom } from './random.js'
-import { type Timer, TimerHeap } from './timer-heap.js'
 
 export interface VirtualClockOptions {
   /** Initial wall-clock time, in ms since 1970. Default: 2025-01-01T00:00:00Z. */
@@ -198,5 +196,73 @@ async function allPromises(): Promise<void> {
     turnsAwaited--
     const immediates = process.getActiveResourcesInfo().filter((resource) => resource === 'Immediate').length
     if (immediates <= turnsAwaited) return
+  }
+}
+
+// A priority queue of timers: earliest first, and in the order in which they were set if they are due at the same time.
+
+interface Timer {
+  /** When the timer was set and when it is due, on the clock's `elapsed` scale. */
+  readonly setMs: number
+  readonly dueMs: number
+  readonly order: number
+  /** Undefined once the timer is cancelled. The heap drops a cancelled timer when it reaches the top. */
+  fn: (() => void) | undefined
+}
+
+/** Uses a binary heap, since thousands of servers have thousands of timers. */
+export class TimerHeap {
+  readonly #timers: Timer[] = []
+
+  push(timer: Timer): void {
+    const timers = this.#timers
+    let at = timers.length
+    timers.push(timer)
+    while (at > 0) {
+      const parentAt = (at - 1) >> 1
+      const parent = timers[parentAt]
+      if (!parent || isBefore(parent, timer)) break
+      timers[at] = parent
+      at = parentAt
+    }
+    timers[at] = timer
+  }
+
+  /** Returns the earliest timer that was not cancelled. */
+  peek(): Timer | undefined {
+    while (this.#timers[0] && !this.#timers[0].fn) this.pop()
+    return this.#timers[0]
+  }
+
+  pop(): void {
+    const timers = this.#timers
+    const last = timers.pop()
+    if (!last || timers.length === 0) return
+    let at = 0
+    for (;;) {
+      const left = timers[2 * at + 1]
+      const right = timers[2 * at + 2]
+      const childAt = left && right && isBefore(right, left) ? 2 * at + 2 : 2 * at + 1
+      const child = timers[childAt]
+      if (!child || isBefore(last, child)) break
+      timers[at] = child
+      at = childAt
+    }
+    timers[at] = last
+  }
+}
+
+function isBefore(a: Timer, b: Timer): boolean {
+  return a.dueMs < b.dueMs || (a.dueMs === b.dueMs && a.order < b.order)
+}
+
+/** The mulberry32 generator: uniform numbers from 0 (inclusive) to 1 (exclusive). */
+export function seededRandom(seed: number): () => number {
+  let state = seed | 0
+  return () => {
+    state = (state + 0x6d2b79f5) | 0
+    let mixed = Math.imul(state ^ (state >>> 15), 1 | state)
+    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32
   }
 }

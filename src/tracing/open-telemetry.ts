@@ -1,5 +1,5 @@
 /** Types for the part of @opentelemetry/api that is used, and the function that loads it. */
-import { loadOptionalPackage, unusablePackage } from '../platform/optional-package.js'
+import { loadOptionalPackage, unusablePackage } from '../platform/packages.js'
 
 export type Attributes = Readonly<Record<string, string | number | boolean>>
 

@@ -6,7 +6,7 @@ import { internalsOf, withInternals } from '../fleet/internals.js'
 import { isObject } from '../rules/validation/problem.js'
 import { type Attributes, type HeaderReader, loadOpenTelemetry, type TracerProviderLike } from './open-telemetry.js'
 import { ServerSpans } from './server-spans.js'
-import { isError } from '../rules/model/realms.js'
+import { isError } from '../rules/model/values.js'
 
 export interface TracedFleetOptions {
   /** Default: the provider that is registered globally, which may happen later. */

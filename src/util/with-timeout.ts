@@ -1,4 +1,4 @@
-/** Limits how long calls may take, so that their callers can give up and retry. */
+/** Limits how long calls may take, so that their callers can give up and retry, and how long to wait for a value. */
 import type { Clock } from '../contracts/clock.js'
 import { FleetError } from '../contracts/errors.js'
 
@@ -78,4 +78,13 @@ export class CallLimit {
       if (present.size + before.size > 0) this.#tick()
     })
   }
+}
+
+/** Resolves with the value, or with undefined if it takes longer than `ms`. */
+export async function within<T>(ms: number, value: Promise<T>, clock: Clock): Promise<T | undefined> {
+  let cancel = () => {}
+  const late = new Promise<undefined>((resolve) => {
+    cancel = clock.after(ms, () => resolve(undefined))
+  })
+  return Promise.race([value, late]).finally(cancel)
 }

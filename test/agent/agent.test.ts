@@ -4,8 +4,12 @@ import type { AddressInfo } from 'node:net'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { type Agent, agentListener, maxHeartbeatBytes, startAgent } from '../../src/agent/index.js'
 import { closeServer, httpServer, listen } from '../../src/platform/http-server.js'
-import type { Heartbeat, HeartbeatAnswer, HeartbeatHold } from '../../src/rules/game/heartbeat.js'
-import { maintenanceNotice } from '../../src/rules/game/maintenance-notice.js'
+import {
+  type Heartbeat,
+  type HeartbeatAnswer,
+  type HeartbeatHold,
+  maintenanceNotice,
+} from '../../src/rules/game/heartbeat.js'
 import { call, until, listening, rawConnection } from '../http/client.js'
 import { targetOf } from './target.js'
 

@@ -1,18 +1,11 @@
 /** A game changes the data of its own server: the agent's endpoint, and the SDK that calls it. */
 import { createServer, type RequestListener } from 'node:http'
 import { describe, expect, it, onTestFinished } from 'vitest'
-import {
-  createFleet,
-  type Fleet,
-  FleetError,
-  memoryStore,
-  type ServerDataUpdate,
-  systemClock,
-} from '../../src/index.js'
+import { createFleet, FleetError, memoryStore, type ServerDataUpdate, systemClock } from '../../src/index.js'
+import type { Fleet } from '../../src/contracts/fleet.js'
 import { agentListener } from '../../src/agent/index.js'
 import { memoryBackend } from '../../adapters/memory/index.js'
-import { AgentClient } from '../../src/sdk/agent-client.js'
-import { updateData } from '../../src/sdk/server-data.js'
+import { AgentClient, updateData } from '../../src/sdk/agent-client.js'
 import { build, standingBy } from '../http/fleet.js'
 import { call, listening } from '../http/client.js'
 import { targetOf } from './target.js'

@@ -1,6 +1,7 @@
 /** A game takes its own server: the agent's endpoint, and the SDK that calls it. */
 import { describe, expect, it, onTestFinished, vi } from 'vitest'
-import { createFleet, type Fleet, memoryStore, systemClock } from '../../src/index.js'
+import { createFleet, memoryStore, systemClock } from '../../src/index.js'
+import type { Fleet } from '../../src/contracts/fleet.js'
 import { type Gsdk, start } from '../../src/sdk/index.js'
 import { agentListener } from '../../src/agent/index.js'
 import { memoryBackend } from '../../adapters/memory/index.js'

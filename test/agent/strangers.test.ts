@@ -1,8 +1,9 @@
 /** What callers whose id belongs to no server can make the agent do, over real sockets and with a real fleet. */
 import { afterEach, beforeEach, expect, it } from 'vitest'
 import { memoryBackend, type MemoryBackend } from '../../adapters/memory/index.js'
-import { maxStrangerBytes, maxStrangers } from '../../src/agent/bodies.js'
-import { createFleet, type Fleet, systemClock } from '../../src/index.js'
+import { maxStrangerBytes, maxStrangers } from '../../src/agent/game-bodies.js'
+import { createFleet, systemClock } from '../../src/index.js'
+import type { Fleet } from '../../src/contracts/fleet.js'
 import { rawConnection, until } from '../http/client.js'
 import { build, standingBy } from '../http/fleet.js'
 

@@ -16,7 +16,7 @@ interface Latencies {
 export async function open({ directory, servers }: { directory: string; servers: number }) {
   const store = { kind: 'file' as const, directory: join(directory, 'fleet') }
   const { fleet, refill } = await openFleet({ servers, wrap: (backend) => ({ ...backend, defaultStore: store }) })
-  // Uses the settings from src/stores/environment.ts: a commit resolves only once it is on disk.
+  // Uses the settings from src/stores/lmdb-environment.ts: a commit resolves only once it is on disk.
   const bare = openLmdb<string, string>(join(directory, 'bare'), {
     encoding: 'string',
     noSubdir: false,

@@ -6,7 +6,7 @@ import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { expect, it, onTestFinished } from 'vitest'
 import { parseAllDocuments } from 'yaml'
-import { rightsOf, skewFinding } from '../../src/cli/commands/doctor-cluster.js'
+import { rightsOf, skewFinding } from '../../src/cli/commands/doctor.js'
 import { read } from '../package/sources.js'
 import { cli, emptyDirectory } from './cli.js'
 

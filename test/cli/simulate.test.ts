@@ -3,9 +3,14 @@ import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import type { BuildSpec } from 'gamekeeper'
-import { callersOf, type Load, peakMatches } from '../../src/cli/simulate/load.js'
-import { type Outcome, runLoad } from '../../src/cli/simulate/run-load.js'
-import { smallestStandingBy } from '../../src/cli/simulate/sizing.js'
+import {
+  callersOf,
+  type Load,
+  type LoadOutcome,
+  peakMatches,
+  runLoad,
+  smallestStandingBy,
+} from '../../src/cli/load-simulation.js'
 import { cli, emptyDirectory, startCli } from './cli.js'
 
 const { signal } = new AbortController()
@@ -17,7 +22,7 @@ function specOf(change: Partial<BuildSpec> = {}): BuildSpec {
   return { buildID: 'a-1', ...limits, portsToExpose: [], template, ...change }
 }
 
-function runWith(change: Partial<BuildSpec>, loadChange: Partial<Load> = {}): Promise<Outcome> {
+function runWith(change: Partial<BuildSpec>, loadChange: Partial<Load> = {}): Promise<LoadOutcome> {
   const changed = { ...load, ...loadChange }
   return runLoad(specOf(change), changed, callersOf(changed), { signal })
 }

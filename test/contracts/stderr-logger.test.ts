@@ -4,7 +4,7 @@ import { once } from 'node:events'
 import { text } from 'node:stream/consumers'
 import { describe, expect, it, vi } from 'vitest'
 import { memoryBackend } from '../../adapters/memory/index.js'
-import { loggerOf, stderrLogger } from '../../src/contracts/stderr-logger.js'
+import { loggerOf, stderrLogger } from '../../src/contracts/logger.js'
 import { createFleet, FleetError, type FleetOptions, systemClock } from '../../src/index.js'
 import { root } from '../package/sources.js'
 

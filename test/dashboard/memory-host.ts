@@ -5,7 +5,8 @@ import { onTestFinished } from 'vitest'
 import { type MemoryBackend, memoryBackend, type ServerScript } from '../../adapters/memory/index.js'
 import { dashboardPage } from '../../src/dashboard/index.js'
 import { serve, type ServeOptions } from '../../src/http/index.js'
-import { createFleet, type Fleet, systemClock } from '../../src/index.js'
+import { createFleet, systemClock } from '../../src/index.js'
+import type { Fleet } from '../../src/contracts/fleet.js'
 
 export interface MemoryHost {
   readonly fleet: Fleet

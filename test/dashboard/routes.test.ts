@@ -8,7 +8,7 @@ import { describe, expect, it, onTestFinished, vi } from 'vitest'
 import { dashboardPage, dashboardRoutes } from '../../src/dashboard/index.js'
 import { pageFileNames, readPageFile } from '../../src/dashboard/page-files.js'
 import { bearerTokens, fastifyPlugin, koaMiddleware, serve } from '../../src/http/index.js'
-import type { Fleet } from '../../src/index.js'
+import type { Fleet } from '../../src/contracts/fleet.js'
 import { memoryFleet } from '../http/fleet.js'
 
 const reader = 'a-token-that-reads-only'

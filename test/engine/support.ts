@@ -1,6 +1,5 @@
 /** Helpers for tests of single engine parts: an inventory with one build, and servers in any state. */
-import type { Backend, FleetEvent, Store } from 'gamekeeper'
-import { defaultLimits } from 'gamekeeper'
+import { type Backend, defaultLimits, type FleetEvent, type Store } from 'gamekeeper'
 import { memoryBackend } from 'gamekeeper/memory'
 import { minimalBuild, minimalServer, virtualClock, type VirtualClock } from 'gamekeeper/testing'
 import type { EngineContext } from '../../src/engine/context.js'
@@ -9,13 +8,13 @@ import { Inventory } from '../../src/engine/state/inventory.js'
 import { fairLimiter } from '../../src/util/limiter.js'
 import { ResponsiveClock } from '../../src/engine/responsive-clock.js'
 import { EndedSessions } from '../../src/engine/ended-sessions.js'
-import { Emitter } from '../../src/fleet/events/emitter.js'
+import { Emitter } from '../../src/fleet/event-emitter.js'
 import { silentLogger } from '../../src/contracts/logger.js'
 import type { Build, NewSession, Server, Session } from '../../src/rules/model/resources.js'
-import { sessionKey } from '../../src/rules/model/session-ids.js'
+import { sessionKey } from '../../src/rules/model/names.js'
 import type { Selection } from '../../src/rules/planning/selection.js'
 import { memoryStore } from '../../src/stores/memory.js'
-import { templateHash } from '../../src/rules/planning/template-hash.js'
+import { templateHash } from '../../src/rules/planning/rollout.js'
 
 export const standsBy = { state: 'StandingBy', health: 'Healthy', address: '203.0.113.7' } as const
 

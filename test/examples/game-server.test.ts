@@ -8,7 +8,7 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import build from '../../examples/game-server/build.json' with { type: 'json' }
-import { checkTemplate, gameContainerOf } from '../../src/rules/validation/template.js'
+import { checkTemplate, gameContainerOf } from '../../src/rules/validation/pod-template.js'
 import { allocates, configuredFor, fakeAgent, type FakeAgent, says, sessionConfig, until } from '../sdk/fake-agent.js'
 
 const root = fileURLToPath(new URL('../..', import.meta.url))

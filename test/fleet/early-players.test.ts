@@ -1,6 +1,6 @@
 /** Players that are reported to a host that runs no engine: it remembers the servers, but not without limits. */
 import { expect, it } from 'vitest'
-import { EarlyPlayers } from '../../src/fleet/leadership/early-players.js'
+import { EarlyPlayers } from '../../src/fleet/leader-term.js'
 
 const players = ['amie']
 

@@ -1,7 +1,7 @@
 /** Sizes: what callers, games and backends may make a host store or repeat, and builds that were stored with other limits. */
 import type { Build, FleetEvent, Store } from 'gamekeeper'
 import { describe, expect, it } from 'vitest'
-import { answerText } from '../../src/agent/answer.js'
+import { answerText } from '../../src/agent/answer-text.js'
 import { sizeLimits, utf8Bytes } from '../../src/rules/model/sizes.js'
 import { sharedMemory } from '../stores/shared-memory.js'
 import { aBuild, ask, failureOf, only, playing, stage, statusOf, untilReady } from './stage.js'

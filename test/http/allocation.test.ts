@@ -7,10 +7,10 @@ import {
   createFleet,
   type ErrorCode,
   errorCodes,
-  type Fleet,
   FleetError,
   systemClock,
 } from '../../src/index.js'
+import type { Fleet } from '../../src/contracts/fleet.js'
 import { call, type CallOptions, type Listener, listening, rawConnection, until } from './client.js'
 import { build, buildID, memoryFleet, noServers, sessionID, standingBy } from './fleet.js'
 

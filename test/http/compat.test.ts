@@ -1,7 +1,8 @@
 /** `compat: 'thundernetes'`: each row of its table in docs/reference/http-api.md, and the calls of the Thundernetes web console. */
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { allocationRoutes, managementRoutes } from '../../src/http/index.js'
-import { createFleet, type Fleet, systemClock } from '../../src/index.js'
+import { createFleet, systemClock } from '../../src/index.js'
+import type { Fleet } from '../../src/contracts/fleet.js'
 import { memoryBackend } from '../../adapters/memory/index.js'
 import { call, type Listener, listening } from './client.js'
 import { build, buildID, noServers, sessionID, standingBy } from './fleet.js'

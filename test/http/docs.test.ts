@@ -14,7 +14,8 @@ import {
   type Served,
 } from '../../src/http/index.js'
 import { memoryBackend } from '../../adapters/memory/index.js'
-import { createFleet, type Fleet, systemClock } from '../../src/index.js'
+import { createFleet, systemClock } from '../../src/index.js'
+import type { Fleet } from '../../src/contracts/fleet.js'
 import { call } from './client.js'
 import { build, buildID, noLines, sessionID, standingBy } from './fleet.js'
 

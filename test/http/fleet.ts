@@ -1,6 +1,7 @@
 /** A real fleet over the memory backend, and the bodies that tests send. */
 import { memoryBackend, type MemoryBackendOptions } from '../../adapters/memory/index.js'
-import { createFleet, type Fleet, systemClock } from '../../src/index.js'
+import { createFleet, systemClock } from '../../src/index.js'
+import type { Fleet } from '../../src/contracts/fleet.js'
 import { until } from './client.js'
 
 export const buildID = '85ffe8da-c82f-4035-86c5-9d2b5f42d6f6'

@@ -5,7 +5,7 @@
 import { fc, test } from '@fast-check/vitest'
 import { afterAll, beforeAll, describe, expect } from 'vitest'
 import { fleetRoutes, openApiDocument, type OpenApiOptions } from '../../src/http/index.js'
-import type { Fleet } from '../../src/index.js'
+import type { Fleet } from '../../src/contracts/fleet.js'
 import { isObject } from '../../src/rules/validation/problem.js'
 import { call, type Listener, listening } from './client.js'
 import { build, buildID, memoryFleet } from './fleet.js'

@@ -7,7 +7,7 @@ import { maxHeaderSize } from 'node:http'
 import { fc, test } from '@fast-check/vitest'
 import { afterAll, beforeAll, describe, expect } from 'vitest'
 import { fleetRoutes } from '../../src/http/index.js'
-import type { Fleet } from '../../src/index.js'
+import type { Fleet } from '../../src/contracts/fleet.js'
 import { call, type Listener, listening, rawConnection } from './client.js'
 import { build, buildID, memoryFleet, sessionID } from './fleet.js'
 

@@ -1,6 +1,7 @@
 /** The management API over real sockets and a real fleet: every operation with its success and each error. */
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
-import { FleetError, type Fleet } from '../../src/index.js'
+import { FleetError } from '../../src/index.js'
+import type { Fleet } from '../../src/contracts/fleet.js'
 import { managementRoutes } from '../../src/http/index.js'
 import { call, type CallOptions, listening, type Listener, rawConnection } from './client.js'
 import { build, buildID, fleetOf, memoryFleet, noServers, sessionID, standingBy } from './fleet.js'

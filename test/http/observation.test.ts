@@ -9,15 +9,9 @@ import {
   serve,
   type Served,
 } from '../../src/http/index.js'
-import {
-  createFleet,
-  type ElectionListener,
-  type Elector,
-  type Fleet,
-  memoryStore,
-  systemClock,
-} from '../../src/index.js'
-import { EventLog } from '../../src/fleet/events/event-log.js'
+import { createFleet, type ElectionListener, type Elector, memoryStore, systemClock } from '../../src/index.js'
+import type { Fleet } from '../../src/contracts/fleet.js'
+import { EventLog } from '../../src/fleet/event-emitter.js'
 import { withInternals } from '../../src/fleet/internals.js'
 import { fleetMetrics } from '../../src/metrics/index.js'
 import { breakableBackend, breakableStore } from './breakable.js'

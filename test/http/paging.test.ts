@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { fleetClient } from '../../src/client/index.js'
 import { fleetRoutes } from '../../src/http/index.js'
-import type { Fleet } from '../../src/index.js'
+import type { Fleet } from '../../src/contracts/fleet.js'
 import { call, type Listener, listening } from './client.js'
 import { build, memoryFleet, standingBy } from './fleet.js'
 

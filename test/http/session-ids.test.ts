@@ -1,7 +1,7 @@
 /** Which sessionIDs the allocation API accepts, and what a compatibility format leaves out. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { allocationRoutes, fleetRoutes, type Routes, serve } from '../../src/http/index.js'
-import type { Fleet } from '../../src/index.js'
+import type { Fleet } from '../../src/contracts/fleet.js'
 import { call, type Listener, listening } from './client.js'
 import { build, buildID, memoryFleet, sessionID, standingBy } from './fleet.js'
 

@@ -35,7 +35,7 @@ describe('imports', () => {
     ['src/agent/x.ts', `import type { Heartbeats } from '../engine/instances/heartbeats.js'`],
     ['src/stores/x.ts', `import type { Fleet } from '../contracts/fleet.js'`],
     ['src/contracts/fleet.ts', `import type { Engine } from '../engine/engine.js'`],
-    ['src/http/routes/routes.ts', `import { Hono } from 'hono'`],
+    ['src/http/route-binding.ts', `import { Hono } from 'hono'`],
     ['src/fleet/create-fleet.ts', `import { memoryBackend } from '../../adapters/memory/index.js'`],
     ['src/http/x.ts', `import { Allocator } from '../engine/allocation/allocator.js'`],
     ['src/sdk/x.ts', `import type { Engine } from '../engine/engine.js'`],
@@ -90,7 +90,11 @@ describe('imports between the folders of a folder', () => {
 
   it.each([
     ['src/http/core/x.ts', `import { guard } from '../access/guard.js'`, 'in src/http/, core is below access'],
-    ['src/http/operations.ts', `import type { Routes } from './routes/routes.js'`, 'operations.ts is below routes'],
+    [
+      'src/http/operations.ts',
+      `import type { Routes } from './route-binding.js'`,
+      'operations.ts is below route-binding.ts',
+    ],
     ['src/http/api/x.ts', `export { serve } from '../index.js'`, 'api is below index.ts'],
     ['adapters/kubernetes/client/x.ts', `import type { Names } from '../pods/x.js'`, 'client is below pods'],
     ['adapters/kubernetes/store/journal/x.ts', `import { X } from '../store.js'`, 'journal is below store.ts'],

@@ -3,7 +3,7 @@ import { mkdir, mkdtemp, rm, stat, symlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { describe, expect, it, onTestFinished } from 'vitest'
-import { makeDirectories } from '../../src/platform/make-directories.js'
+import { makeDirectories } from '../../src/platform/files.js'
 
 async function temporary(): Promise<string> {
   const path = await mkdtemp(join(tmpdir(), 'gamekeeper-directories-'))

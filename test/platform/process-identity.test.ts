@@ -4,7 +4,7 @@ import { copyFileSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, expect, test } from 'vitest'
-import { currentProcess, identityOf, isAlive } from '../../src/platform/process-identity.js'
+import { currentProcess, isAlive, processIdentity } from '../../src/platform/process-identity.js'
 
 const cleanups: (() => void)[] = []
 afterEach(() => {
@@ -30,12 +30,12 @@ test('the same pid with another start time is another process', () => {
 
 test('a process that has exited is not alive', async () => {
   const { child, pid } = start('sleep', ['60'])
-  const identity = identityOf(pid)
+  const identity = processIdentity(pid)
   expect(identity && isAlive(identity)).toBe(true)
   child.kill('SIGKILL')
   await once(child, 'exit')
   expect(identity && isAlive(identity)).toBe(false)
-  expect(identityOf(pid)).toBeUndefined()
+  expect(processIdentity(pid)).toBeUndefined()
 })
 
 test('a zombie counts as dead', async () => {
@@ -43,7 +43,7 @@ test('a zombie counts as dead', async () => {
   const { child } = start('sh', ['-c', 'true & echo $!; exec sleep 60'])
   const [line] = await once(child.stdout, 'data')
   const pid = Number(String(line))
-  await expect.poll(() => identityOf(pid), { timeout: 60_000 }).toBeUndefined()
+  await expect.poll(() => processIdentity(pid), { timeout: 60_000 }).toBeUndefined()
 })
 
 test('a command name may contain brackets and spaces', () => {
@@ -52,10 +52,10 @@ test('a command name may contain brackets and spaces', () => {
   const odd = join(directory, 'a) Z 1 (b')
   copyFileSync('/bin/sleep', odd)
   const { pid } = start(odd, ['60'])
-  const identity = identityOf(pid)
+  const identity = processIdentity(pid)
   expect(identity && isAlive(identity)).toBe(true)
 })
 
 test.each([0, -1, 1.5, Number.NaN])('%s is not a process', (pid) => {
-  expect(identityOf(pid)).toBeUndefined()
+  expect(processIdentity(pid)).toBeUndefined()
 })

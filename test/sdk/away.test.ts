@@ -1,7 +1,7 @@
 import type { ServerResponse } from 'node:http'
 import { fc, test } from '@fast-check/vitest'
 import { describe, expect, it } from 'vitest'
-import { defaultTiming, retryDelayOf } from '../../src/sdk/timing.js'
+import { defaultTiming, retryDelayOf } from '../../src/sdk/heartbeat-loop.js'
 import { allocates, fakeAgent, recordingLogger, says, sessionConfig, startAgainst, until } from './fake-agent.js'
 
 const faults: readonly (readonly [string, (response: ServerResponse) => void])[] = [

@@ -6,7 +6,7 @@ import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { beforeAll, describe, expect, it, onTestFinished } from 'vitest'
-import { defaultTiming } from '../../src/sdk/timing.js'
+import { defaultTiming } from '../../src/sdk/heartbeat-loop.js'
 import { allocates, configuredFor, fakeAgent, sessionConfig, startAgainst, until } from './fake-agent.js'
 
 const root = fileURLToPath(new URL('../..', import.meta.url))
@@ -70,7 +70,7 @@ describe('docs/reference/sdk.md', () => {
   })
 
   it('lists every option', async () => {
-    const source = await readFile(join(root, 'src/sdk/start.ts'), 'utf8')
+    const source = await readFile(join(root, 'src/sdk/start-sdk.ts'), 'utf8')
     const declared = [...source.matchAll(/^ {2}readonly (\w+)\?:/gm)].map((match) => match[1])
     expect(column('option')).toEqual(declared)
   })

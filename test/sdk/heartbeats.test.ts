@@ -1,6 +1,6 @@
 import { describe, expect, it, vi } from 'vitest'
 import packageJson from '../../package.json' with { type: 'json' }
-import { defaultTiming, intervalOf } from '../../src/sdk/timing.js'
+import { defaultTiming, intervalOf } from '../../src/sdk/heartbeat-loop.js'
 import { introduction } from '../../src/sdk/gsdk.js'
 import { allocates, fakeAgent, recordingLogger, says, startAgainst, until } from './fake-agent.js'
 

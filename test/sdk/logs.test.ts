@@ -2,7 +2,7 @@ import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { describe, expect, it, onTestFinished, vi } from 'vitest'
 import { start } from 'gamekeeper/sdk'
-import { createLogs } from '../../src/sdk/logs.js'
+import { createLogs } from '../../src/sdk/game-logs.js'
 import { configuredFor, fakeAgent, quick, says, temporaryFolder, until } from './fake-agent.js'
 
 function silence(stream: 'stdout' | 'stderr') {

@@ -1,5 +1,5 @@
 import { describe, expect, it, vi } from 'vitest'
-import { maintenanceNotice } from '../../src/rules/game/maintenance-notice.js'
+import { maintenanceNotice } from '../../src/rules/game/heartbeat.js'
 import { fakeAgent, recordingLogger, says, sessionConfig, startAgainst, until } from './fake-agent.js'
 
 const at = Date.UTC(2026, 10, 22, 20, 15, 30)

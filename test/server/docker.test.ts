@@ -9,8 +9,7 @@ import { describe, expect, it, onTestFinished, vi } from 'vitest'
 import { createFleet, type Fleet, type GameServerBuild } from 'gamekeeper'
 import { memoryBackend } from 'gamekeeper/memory'
 import { serverLog } from '../../src/server/log.js'
-import { ensureSample } from '../../src/server/sample.js'
-import { engineOf } from '../../src/server/sample-image.js'
+import { engineOf, ensureSample } from '../../src/server/sample.js'
 
 const root = fileURLToPath(new URL('../..', import.meta.url))
 

@@ -6,17 +6,15 @@ import { spawnSync } from 'node:child_process'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { createFleet, FleetError, type GameServerBuild } from 'gamekeeper'
 import { memoryBackend } from 'gamekeeper/memory'
-import { rememberedPort, rememberPort } from '../../src/server/agent-port.js'
-import { logEvents } from '../../src/server/event-logging.js'
-import { type LogLevel, logLevels, serverLog } from '../../src/server/log.js'
-import { asUsageError } from '../../src/server/open-fleet.js'
+import { asUsageError, rememberedPort, rememberPort } from '../../src/server/open-fleet.js'
+import { logEvents, type LogLevel, logLevels, serverLog } from '../../src/server/log.js'
 import { commandsToTry, ensureSample, quoted } from '../../src/server/sample.js'
 import { UsageError } from '../../src/config/usage-error.js'
-import { readConfig } from '../../src/server/settings.js'
+import { readServerConfig } from '../../src/server/settings.js'
 import { settings } from '../../src/config/variables.js'
 
 const never = new AbortController().signal
-const read = (env: Record<string, string> = {}) => readConfig(env, '/somewhere')
+const read = (env: Record<string, string> = {}) => readServerConfig(env, '/somewhere')
 
 describe('the settings of the bundled server', () => {
   it('have defaults that suit a laptop', () => {

@@ -1,5 +1,5 @@
 /** The journal of the Kubernetes store, for the simulation: the real code on the simulated store. */
-import { type JournalEntry, openEntry, standingOf } from '../../adapters/kubernetes/store/journal/entries.js'
+import { type JournalEntry, openEntry, standingOf } from '../../adapters/kubernetes/store/journal/journal-entries.js'
 import { ServerJournal } from '../../adapters/kubernetes/store/journal/server-journal.js'
 import { serverStatus, withStatus } from '../../adapters/kubernetes/store/server-object.js'
 import { silentLogger } from '../../src/contracts/logger.js'

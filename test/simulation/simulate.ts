@@ -9,7 +9,7 @@ import { createFleet } from '../../src/fleet/create-fleet.js'
 import type { TestedJournal } from './models/tested-journal.js'
 import { SimulationRun } from './run.js'
 import { Violation } from './world/world.js'
-import { isError } from '../../src/rules/model/realms.js'
+import { isError } from '../../src/rules/model/values.js'
 
 export interface SimulationOptions {
   /** The seed, which determines the whole run. */

@@ -4,8 +4,8 @@
  * matter. Games in containers are visible too; their environment names the directory because their build sets a variable.
  */
 import { readdirSync, readFileSync, readlinkSync } from 'node:fs'
-import { signalProcess } from '../../adapters/process/processes/process-group.js'
-import { identityOf, type ProcessIdentity } from '../../src/platform/process-identity.js'
+import { signalProcess } from '../../adapters/process/processes.js'
+import { processIdentity, type ProcessIdentity } from '../../src/platform/process-identity.js'
 
 /** Environment variable that names the data directory in containers. */
 export const containedIn = 'SOAK_DATA_DIR'
@@ -30,7 +30,7 @@ export function runningIn(dataDir: string): Running {
     const config = environment.find((entry) => entry.startsWith(`GSDK_CONFIG_FILE=${dataDir}/instances/`))
     const isContained = environment.includes(`${containedIn}=${dataDir}`)
     if (config === undefined && !isContained && !environment.includes(`DATA_DIR=${dataDir}`)) continue
-    const identity = identityOf(pid)
+    const identity = processIdentity(pid)
     if (!identity) continue
     all.push(identity)
     const server = isContained

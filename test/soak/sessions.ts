@@ -1,7 +1,7 @@
 /** Matchmaker and player actions: allocate sessions with retries, talk to games, and end matches. */
 import { randomUUID } from 'node:crypto'
 import { setTimeout as pause } from 'node:timers/promises'
-import { signalProcess } from '../../adapters/process/processes/process-group.js'
+import { signalProcess } from '../../adapters/process/processes.js'
 import { isAlive } from '../../src/platform/process-identity.js'
 import { allocate, listServers, portOf, say } from '../e2e/client.js'
 import { until } from '../e2e/until.js'

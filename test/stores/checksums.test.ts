@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { encode, seal, sealBytes } from '../../src/stores/integrity/checksums.js'
+import { encode, sealBytes, sealRecord } from '../../src/stores/integrity.js'
 
 const texts = [
   '{}',
@@ -14,7 +14,7 @@ test('sealed bytes are the sealed text, for short and long records in every alph
     for (const version of [1, 2 ** 32, Number.MAX_SAFE_INTEGER]) {
       const bytes = encode(text)
       sealBytes(`default/arena-${i}`, version, bytes)
-      expect(Buffer.from(bytes).toString()).toBe(seal(`default/arena-${i}`, version, text))
+      expect(Buffer.from(bytes).toString()).toBe(sealRecord(`default/arena-${i}`, version, text))
     }
   }
 })
@@ -27,6 +27,6 @@ test('bytes that wait are not changed by those that are encoded after them', () 
   const encoded = waiting.map(({ text }) => encode(text))
   for (const [i, { version }] of waiting.entries()) sealBytes('default/arena-1', version, encoded[i] ?? encode(''))
   for (const [i, { text, version }] of waiting.entries()) {
-    expect(Buffer.from(encoded[i] ?? encode('')).toString()).toBe(seal('default/arena-1', version, text))
+    expect(Buffer.from(encoded[i] ?? encode('')).toString()).toBe(sealRecord('default/arena-1', version, text))
   }
 })

@@ -2,8 +2,7 @@
 import { open as openLmdb, type Database } from 'lmdb'
 import { copyFile, mkdir, open, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { openCollections, openEnvironment } from '../../src/stores/environment.js'
-import type { CollectionName } from '../../src/stores/failures.js'
+import { type CollectionName, openCollections, openEnvironment } from '../../src/stores/lmdb-environment.js'
 import { fileStore } from '../../src/stores/file.js'
 import { minimalBuild, minimalDetail, minimalServer } from '../../src/testing/records.js'
 

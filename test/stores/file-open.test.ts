@@ -216,7 +216,7 @@ describe('a directory with one writer at a time', () => {
 })
 
 test('lmdb’s native binary is loaded only when a store is opened', async () => {
-  const file = new URL('../../src/stores/file.ts', import.meta.url).href
+  const file = new URL('../../src/stores/file.js', import.meta.url).href
   const loaded = `process.report.getReport().sharedObjects.some((path) => path.includes('lmdb'))`
   const script = `
     process.report.excludeNetwork = true

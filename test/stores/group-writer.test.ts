@@ -1,10 +1,8 @@
 import { open as openLmdb } from 'lmdb'
 import { expect, onTestFinished, test } from 'vitest'
-import { openEnvironment, type OpenEnvironment, openForWriting } from '../../src/stores/environment.js'
+import { openEnvironment, type OpenEnvironment, openForWriting } from '../../src/stores/lmdb-environment.js'
 import { GroupWriter } from '../../src/stores/group-writer.js'
-import { openContents, readContents } from '../../src/stores/integrity/contents.js'
-import { NewestVersion } from '../../src/stores/integrity/newest-version.js'
-import { encode, seal } from '../../src/stores/integrity/checksums.js'
+import { encode, NewestVersion, openContents, readContents, sealRecord } from '../../src/stores/integrity.js'
 import { temporaryDirectory } from './temporary.js'
 
 interface Faults {
@@ -27,7 +25,7 @@ test('a database that is unusable after a failed write is reopened, and reads an
   })
   const { details } = writer.environment.collections
   expect(details.getEntry('default/arena-1')).toEqual({
-    value: seal('default/arena-1', first ?? 0, '{}'),
+    value: sealRecord('default/arena-1', first ?? 0, '{}'),
     version: first,
   })
   expect(details.doesExist('default/arena-2')).toBe(false)

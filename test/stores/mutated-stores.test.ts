@@ -4,7 +4,7 @@ import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { expect, it } from 'vitest'
-import { seededRandom } from '../../src/testing/random.js'
+import { seededRandom } from '../../src/testing/virtual-clock.js'
 import { copyWith, fill } from './damage.js'
 import { temporaryDirectory } from './temporary.js'
 

@@ -1,7 +1,7 @@
 /** A memory store that several hosts can open; each is notified of the others' writes. */
 import type { Build, Detail, Ref, Server } from '../../src/rules/model/resources.js'
 import type { Collection, CollectionListener, Store, StoreListener, Versioned } from '../../src/contracts/store.js'
-import { storeClosed } from '../../src/stores/failures.js'
+import { storeClosed } from '../../src/stores/lmdb-environment.js'
 import { memoryStore } from '../../src/stores/memory.js'
 
 export interface SharedMemory {

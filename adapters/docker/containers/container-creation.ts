@@ -3,25 +3,25 @@
  * next attempt finds it. Because it was never started, the next list removes it.
  */
 import type { Instance, InstanceSpec } from '../../../src/contracts/backend.js'
+import type { Clock } from '../../../src/contracts/clock.js'
 import { FleetError, throwIfAborted } from '../../../src/contracts/errors.js'
+import type { PortRange } from '../../../src/rules/model/ports.js'
 import { keyOf } from '../../../src/rules/model/resources.js'
-import type { Creation, CreationOutcome } from '../../shared/creations.js'
-import type { Listeners } from '../../shared/listeners.js'
-import { type ContainerConfig, containerConfig, type Engine } from '../config/container-config.js'
+import type { Listeners } from '../../shared/backend-lifecycle.js'
+import type { Creation, CreationOutcome } from '../../shared/in-flight.js'
+import { ForeignPorts, PortRotation, portsExhausted } from '../../shared/public-ports.js'
+import { type ContainerConfig, containerConfig, type DockerEngine, sdkArchive } from '../container-config.js'
+import { type EngineApi, messageFromEngine, portsInUse, statusOf } from '../engine-api.js'
+import type { Images } from '../images.js'
+import type { ResolvedDockerOptions } from '../options.js'
 import type { Containers } from './containers.js'
-import type { EngineApi } from '../engine/engine-api.js'
-import { messageFromEngine, portsInUse, statusOf } from '../engine/engine-errors.js'
-import type { Images } from '../images/images.js'
 import { type Container, isUnrunnable, readContainer } from './instance.js'
 import { containerName } from './labels.js'
-import type { ResolvedDockerOptions } from '../options.js'
-import type { PortPool } from './port-pool.js'
-import { sdkArchive } from '../config/sdk-files.js'
 
-export interface ContainerCreationDependencies {
+interface ContainerCreationDependencies {
   readonly spec: InstanceSpec
   readonly fleet: string
-  readonly engine: Engine
+  readonly engine: DockerEngine
   readonly options: ResolvedDockerOptions
   /** The address that players connect to. */
   readonly address: string
@@ -192,5 +192,44 @@ export class ContainerCreation implements Creation {
     const { ref, uid } = this.#deps.spec
     const message = `the Docker engine rejects the container: ${reason}`
     return { ref, uid, phase: 'exited', exitCode: 125, reason: message, ports: [] }
+  }
+}
+
+// Allocates public ports on the engine's machine. Only the engine, which may be remote, knows whether a port is free. So the
+// pool picks ports that this fleet does not hold, and callers report the ones that turn out to be taken. Pure, except that it
+// reads the clock.
+
+/** Stores no allocations: held ports are read from the containers on every call, so none can leak. */
+export class PortPool {
+  readonly #rotation: PortRotation
+  readonly #foreign: ForeignPorts
+  readonly #held: () => Iterable<number>
+
+  constructor(range: PortRange, clock: Clock, held: () => Iterable<number>) {
+    this.#rotation = new PortRotation(range)
+    this.#foreign = new ForeignPorts(clock)
+    this.#held = held
+  }
+
+  /**
+   * Takes `count` ports. Synchronous, so that concurrent callers get different ports. `tried` contains ports that this caller
+   * found to be in use. Throws `ports-exhausted`.
+   */
+  take(count: number, tried: ReadonlySet<number>): readonly number[] {
+    const foreign = this.#foreign.current()
+    const held = new Set(this.#held())
+    const excluded = new Set([...held, ...tried])
+    // Use ports held by other programs only as a last resort: they may have been released in the meantime.
+    const taken = this.#rotation.take(count, new Set([...excluded, ...foreign])) ?? this.#rotation.take(count, excluded)
+    if (taken) return taken
+    const { first, last } = this.#rotation.range
+    const own = [...held].filter((port) => port >= first && port <= last).length
+    const detail = `${own} held by other servers of this fleet, ${foreign.size} by other programs`
+    throw portsExhausted(this.#rotation.range, count, detail)
+  }
+
+  /** Records that another container or program holds these ports. */
+  markForeign(ports: readonly number[]): void {
+    this.#foreign.mark(ports)
   }
 }

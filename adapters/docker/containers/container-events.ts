@@ -2,10 +2,9 @@
 import type { Clock } from '../../../src/contracts/clock.js'
 import type { Logger } from '../../../src/contracts/logger.js'
 import { isObject } from '../../../src/rules/validation/problem.js'
-import type { EngineApi } from '../engine/engine-api.js'
-import type { OpenStream } from '../engine/engine-calls.js'
+import type { EngineApi, OpenStream } from '../engine-api.js'
 import { type Identity, identityOf } from './labels.js'
-import { jsonLinesOf } from '../engine/streams.js'
+import { jsonLinesOf } from '../docker-client.js'
 
 export interface ContainerEvent {
   readonly id: string
@@ -17,7 +16,7 @@ export interface ContainerEvent {
   readonly action: 'start' | 'changed' | 'oom' | 'kill' | 'destroy'
 }
 
-export interface ContainerEventsDependencies {
+interface ContainerEventsDependencies {
   readonly api: EngineApi
   readonly fleet: string
   readonly filter: string

@@ -5,17 +5,15 @@
 import type { Clock } from '../../../src/contracts/clock.js'
 import { FleetError } from '../../../src/contracts/errors.js'
 import { keyOf, type Ref } from '../../../src/rules/model/resources.js'
-import type { Creation, Creations } from '../../shared/creations.js'
-import type { Listeners } from '../../shared/listeners.js'
-import type { Termination } from '../../shared/terminations.js'
+import type { Creation, Creations, Termination } from '../../shared/in-flight.js'
+import type { Listeners } from '../../shared/backend-lifecycle.js'
 import type { Containers } from './containers.js'
-import type { EngineApi } from '../engine/engine-api.js'
-import { statusOf } from '../engine/engine-errors.js'
+import { type EngineApi, statusOf } from '../engine-api.js'
 import { type Container, isRunning } from './instance.js'
 
 const removeRetryMs = 100
 
-export interface ContainerTerminationDependencies {
+interface ContainerTerminationDependencies {
   readonly api: EngineApi
   readonly clock: Clock
   readonly containers: Containers

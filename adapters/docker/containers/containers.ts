@@ -5,14 +5,13 @@ import type { Clock } from '../../../src/contracts/clock.js'
 import type { Logger } from '../../../src/contracts/logger.js'
 import { keyOf, type Ref } from '../../../src/rules/model/resources.js'
 import { isObject } from '../../../src/rules/validation/problem.js'
-import type { Creation, Creations } from '../../shared/creations.js'
-import type { Listeners } from '../../shared/listeners.js'
-import { ContainerCache } from './container-cache.js'
+import type { Listeners } from '../../shared/backend-lifecycle.js'
+import type { Creation, Creations } from '../../shared/in-flight.js'
+import type { EngineApi } from '../engine-api.js'
 import type { ContainerEvent } from './container-events.js'
-import type { EngineApi } from '../engine/engine-api.js'
 import {
   type Container,
-  hasEnded,
+  hasExited,
   instanceOf,
   isUnrunnable,
   type ListedContainer,
@@ -21,10 +20,10 @@ import {
   runningInstance,
   timeOf,
 } from './instance.js'
-import { containerName, fleetFilter, serverFilter } from './labels.js'
+import { containerName, fleetFilter, type Identity, serverFilter } from './labels.js'
 import { containerLogs } from './logs.js'
 
-export interface ContainersDependencies {
+interface ContainersDependencies {
   readonly api: EngineApi
   readonly fleet: string
   /** Name of the machine that the engine runs on. */
@@ -134,7 +133,7 @@ export class Containers {
   async instanceOf(container: Container, signal?: AbortSignal): Promise<Instance> {
     const { status, exitCode, error, id } = container
     // The engine may have restarted since its start time was last read.
-    if (hasEnded(container)) await this.readEngineStart(signal)
+    if (hasExited(container)) await this.readEngineStart(signal)
     const isUnexplained = status === 'exited' && [126, 127].includes(exitCode) && error === ''
     const lastLogLine = isUnexplained ? await this.#lastLogLine(container) : ''
     // The event may have come during these calls.
@@ -266,5 +265,58 @@ function neverRan({ status, finishedAt }: Container): boolean {
 /** Whether a container with a memory limit was killed, and the engine does not say why. */
 function mayBeOutOfMemory(container: Container): boolean {
   const { exitCode, memoryLimit, outOfMemory, error } = container
-  return hasEnded(container) && exitCode === 137 && memoryLimit > 0 && !outOfMemory && error === ''
+  return hasExited(container) && exitCode === 137 && memoryLimit > 0 && !outOfMemory && error === ''
+}
+
+// The last known container of each server, for lookups that must not call the engine.
+
+type ContainerID = Pick<Container, 'id' | 'identity'>
+
+interface Entry extends ContainerID {
+  /** Increases with every change, to tell which entries are newer than a list. */
+  readonly sequence: number
+}
+
+class ContainerCache {
+  readonly #entries = new Map<string, Entry>()
+  #sequence = 0
+
+  /** Read this before requesting a list, then pass it to `replace` together with the list. */
+  get sequence(): number {
+    return this.#sequence
+  }
+
+  *heldPorts(): Generator<number> {
+    for (const { identity } of this.#entries.values()) for (const port of identity.ports) yield port.public
+  }
+
+  *instanceNumbers(): Generator<number> {
+    for (const { identity } of this.#entries.values()) yield identity.instanceNumber
+  }
+
+  /** Whether this container is the server's current one. */
+  isCurrent(id: string, ref: Ref): boolean {
+    return this.#entries.get(keyOf(ref))?.id === id
+  }
+
+  set({ id, identity }: { readonly id: string; readonly identity: Identity }): void {
+    this.#entries.set(keyOf(identity.ref), { id, identity, sequence: ++this.#sequence })
+  }
+
+  /** Removes the container, unless the server now has a different one. */
+  delete(id: string, ref: Ref): void {
+    if (this.isCurrent(id, ref)) this.#entries.delete(keyOf(ref))
+  }
+
+  /** Replaces all entries, except newer ones, with a list that was requested at `sequence`. */
+  replace(listed: readonly ListedContainer[], sequence: number): void {
+    const ids = new Set(listed.map(({ id }) => id))
+    for (const [key, entry] of this.#entries) {
+      if (entry.sequence <= sequence && !ids.has(entry.id)) this.#entries.delete(key)
+    }
+    for (const container of listed) {
+      const entry = this.#entries.get(keyOf(container.identity.ref))
+      if (!entry || entry.sequence <= sequence) this.set(container)
+    }
+  }
 }

@@ -80,7 +80,7 @@ export function isUnrunnable({ status, exitCode, error }: Container): boolean {
   return status === 'created' && error !== '' && (exitCode === 126 || exitCode === 127)
 }
 
-export function hasEnded({ status }: Container): boolean {
+export function hasExited({ status }: Container): boolean {
   return status === 'exited' || status === 'dead' || status === 'removing'
 }
 
@@ -94,7 +94,7 @@ export function timeOf(text: unknown): number {
 }
 
 /** Information that `inspect` does not provide. */
-export interface Circumstances {
+interface Circumstances {
   /** May explain why the command could not be run. */
   readonly lastLogLine?: string
   /** Why the container did not end by itself: its engine went down, or was asked to stop it. */

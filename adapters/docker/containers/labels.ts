@@ -1,9 +1,9 @@
 /** The labels that identify the containers of a fleet. Pure. */
-import { readInstanceNumber } from '../../../src/rules/game/instance-number.js'
+import { readInstanceNumber } from '../../../src/rules/game/sdk-config.js'
 import type { PortPair, Ref } from '../../../src/rules/model/resources.js'
 import { isObject } from '../../../src/rules/validation/problem.js'
-import { formatPortPairs, parsePortPairs } from '../../shared/port-pairs.js'
-import { dottedName } from '../../shared/refs.js'
+import { formatPortPairs, parsePortPairs } from '../../shared/public-ports.js'
+import { dottedName } from '../../shared/backend-lifecycle.js'
 
 export interface Identity {
   readonly ref: Ref

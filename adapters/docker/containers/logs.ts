@@ -2,14 +2,12 @@
 import type { LogsOptions } from '../../../src/contracts/backend.js'
 import { FleetError } from '../../../src/contracts/errors.js'
 import { isObject } from '../../../src/rules/validation/problem.js'
-import type { EngineApi } from '../engine/engine-api.js'
-import type { OpenStream } from '../engine/engine-calls.js'
-import { messageFromEngine, statusOf } from '../engine/engine-errors.js'
+import { type EngineApi, messageFromEngine, type OpenStream, statusOf } from '../engine-api.js'
 import { timeOf } from './instance.js'
 import { type LinePiece, LineSplitter } from '../../shared/line-splitter.js'
-import { framesOf } from '../engine/streams.js'
+import { framesOf } from '../docker-client.js'
 
-export interface LogSource {
+interface LogSource {
   readonly api: EngineApi
   readonly id: string
   readonly tty: boolean

@@ -1,7 +1,7 @@
 /** Maps failed calls to FleetErrors, and preserves the API server's status and reason for callers that need them. */
 import { FleetError, messageOf } from '../../../src/contracts/errors.js'
 import { isObject } from '../../../src/rules/validation/problem.js'
-import { type Fields, objectAt, objectsAt, stringAt } from '../../../src/rules/validation/template-shape.js'
+import { type Fields, objectAt, objectsAt, stringAt } from '../../../src/rules/validation/pod-template.js'
 import { numberAt } from './kube-objects.js'
 
 interface FieldCause {

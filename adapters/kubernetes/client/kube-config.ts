@@ -9,7 +9,7 @@ import { isIPv6 } from 'node:net'
 import { homedir } from 'node:os'
 import { join } from 'node:path'
 import { FleetError, messageOf } from '../../../src/contracts/errors.js'
-import { loadOptionalPackage, unusablePackage } from '../../../src/platform/optional-package.js'
+import { loadOptionalPackage, unusablePackage } from '../../../src/platform/packages.js'
 import { isObject } from '../../../src/rules/validation/problem.js'
 
 /** A cluster's address and credentials. A `KubeConfig` from @kubernetes/client-node satisfies this interface. */

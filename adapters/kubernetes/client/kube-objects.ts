@@ -4,7 +4,7 @@
  */
 import { keyOf, type Ref } from '../../../src/rules/model/resources.js'
 import { isObject } from '../../../src/rules/validation/problem.js'
-import { type Fields, stringAt } from '../../../src/rules/validation/template-shape.js'
+import { type Fields, stringAt } from '../../../src/rules/validation/pod-template.js'
 
 export interface ResourceType {
   /** Empty for the core group. */

@@ -6,7 +6,7 @@
 import type { Clock } from '../../../src/contracts/clock.js'
 import { pauseMs } from '../../../src/rules/lifecycle/backoff.js'
 import { isObject } from '../../../src/rules/validation/problem.js'
-import { objectAt, stringAt } from '../../../src/rules/validation/template-shape.js'
+import { objectAt, stringAt } from '../../../src/rules/validation/pod-template.js'
 import { apiErrorFrom, failedCall, statusOf } from './api-errors.js'
 import type { ApiContext, ApiStream } from './api.js'
 import { isKubeObject, isNewerRevision, type KubeObject } from './kube-objects.js'

@@ -1,7 +1,7 @@
 /** The Lease that the hosts of one fleet use to elect their leader: what it says, and how it is read, written, released and followed. */
 import { createHash } from 'node:crypto'
 import { FleetError } from '../../../src/contracts/errors.js'
-import { objectAt, stringAt } from '../../../src/rules/validation/template-shape.js'
+import { objectAt, stringAt } from '../../../src/rules/validation/pod-template.js'
 import { eitherSignal } from '../../../src/util/signals.js'
 import { foundOrUndefined, statusOf } from '../client/api-errors.js'
 import type { ApiContext } from '../client/api.js'

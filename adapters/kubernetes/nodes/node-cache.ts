@@ -5,10 +5,10 @@ import { isIPv4 } from 'node:net'
 import type { AgentEndpoint } from '../../../src/contracts/backend.js'
 import type { Clock } from '../../../src/contracts/clock.js'
 import { FleetError } from '../../../src/contracts/errors.js'
-import { isLoopback, isOwnAddress } from '../../../src/platform/own-address.js'
+import { isLoopback, isOwnAddress } from '../../../src/platform/http-server.js'
 import type { PodTemplateSpec } from '../../../src/rules/model/resources.js'
 import { isObject } from '../../../src/rules/validation/problem.js'
-import { objectAt, objectsAt, stringAt } from '../../../src/rules/validation/template-shape.js'
+import { objectAt, objectsAt, stringAt } from '../../../src/rules/validation/pod-template.js'
 import type { ApiContext } from '../client/api.js'
 import {
   type Condition,

@@ -7,7 +7,7 @@
 import type { Clock } from '../../../src/contracts/clock.js'
 import type { FleetError } from '../../../src/contracts/errors.js'
 import type { PortRange } from '../../../src/rules/model/ports.js'
-import { ForeignPorts, PortRotation, portsExhausted } from '../../shared/port-rotation.js'
+import { ForeignPorts, PortRotation, portsExhausted } from '../../shared/public-ports.js'
 
 export interface HeldPort {
   readonly port: number

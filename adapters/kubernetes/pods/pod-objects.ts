@@ -1,9 +1,9 @@
 /** The pods of the fleet: the fields that this adapter reads, and the labels and annotations that identify a pod as a server. Pure. */
 import { isDeepStrictEqual } from 'node:util'
 import type { Instance, RecordedInstance } from '../../../src/contracts/backend.js'
-import { readInstanceNumber } from '../../../src/rules/game/instance-number.js'
+import { readInstanceNumber } from '../../../src/rules/game/sdk-config.js'
 import { keyOf, type PortPair, type Ref } from '../../../src/rules/model/resources.js'
-import { formatPortPairs, parsePortPairs } from '../../shared/port-pairs.js'
+import { formatPortPairs, parsePortPairs } from '../../shared/public-ports.js'
 import {
   type Condition,
   conditionsOfTypes,

@@ -13,9 +13,15 @@ import {
 } from '../../../src/rules/game/sdk-config.js'
 import type { PodTemplateSpec, PortPair } from '../../../src/rules/model/resources.js'
 import { isObject } from '../../../src/rules/validation/problem.js'
-import { type Fields, objectAt, objectsAt, stringAt } from '../../../src/rules/validation/template-shape.js'
-import { gameContainerOf, graceSecondsOf } from '../../../src/rules/validation/template.js'
-import { platformOn, type PlatformOptions } from '../../shared/platform-options.js'
+import {
+  type Fields,
+  gameContainerOf,
+  graceSecondsOf,
+  objectAt,
+  objectsAt,
+  stringAt,
+} from '../../../src/rules/validation/pod-template.js'
+import { platformOn, type PlatformOptions } from '../../shared/option-reader.js'
 import { apiVersionOf, type OwnerReference, pods as podType, secrets, typeMetaOf } from '../client/kube-objects.js'
 import {
   annotationsOf,

@@ -2,7 +2,7 @@
 import type { Clock } from '../../../src/contracts/clock.js'
 import { FleetError } from '../../../src/contracts/errors.js'
 import { keyOf, type Ref } from '../../../src/rules/model/resources.js'
-import type { Termination } from '../../shared/terminations.js'
+import type { Termination } from '../../shared/in-flight.js'
 import { statusOf } from '../client/api-errors.js'
 import type { ApiCall, KubernetesApi } from '../client/api.js'
 import { pathOf, pods as podType } from '../client/kube-objects.js'

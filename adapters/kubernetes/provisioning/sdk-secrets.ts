@@ -3,10 +3,10 @@
  * its secret, because the secret contains the address of the pod's node.
  */
 import type { InstanceSpec } from '../../../src/contracts/backend.js'
-import { lowestFreeNumber } from '../../../src/rules/game/instance-number.js'
+import { lowestFreeNumber } from '../../../src/rules/game/sdk-config.js'
 import { pauseMs } from '../../../src/rules/lifecycle/backoff.js'
 import { keyOf } from '../../../src/rules/model/resources.js'
-import { platformOn, type PlatformOptions } from '../../shared/platform-options.js'
+import { platformOn, type PlatformOptions } from '../../shared/option-reader.js'
 import { apiErrorOf, isAlreadyExists, statusOf } from '../client/api-errors.js'
 import type { ApiContext, KubernetesApi } from '../client/api.js'
 import { pathOf, pods as podType, secrets, typeMetaOf } from '../client/kube-objects.js'

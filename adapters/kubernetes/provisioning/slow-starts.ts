@@ -5,7 +5,7 @@
 import type { Clock } from '../../../src/contracts/clock.js'
 import type { Logger } from '../../../src/contracts/logger.js'
 import { keyOf, type Ref } from '../../../src/rules/model/resources.js'
-import { stringAt } from '../../../src/rules/validation/template-shape.js'
+import { stringAt } from '../../../src/rules/validation/pod-template.js'
 import { statusOf } from '../client/api-errors.js'
 import type { KubernetesApi } from '../client/api.js'
 import { kubeEvents, type KubeObject, pathOf, revisionOf } from '../client/kube-objects.js'

@@ -8,7 +8,7 @@ import type { Clock } from '../../../src/contracts/clock.js'
 import { FleetError } from '../../../src/contracts/errors.js'
 import type { Versioned } from '../../../src/contracts/store.js'
 import { type Build, keyOf, type Ref } from '../../../src/rules/model/resources.js'
-import { objectAt, stringAt } from '../../../src/rules/validation/template-shape.js'
+import { objectAt, stringAt } from '../../../src/rules/validation/pod-template.js'
 import type { ObjectApi } from '../client/api.js'
 import {
   isNewerRevision,

@@ -11,10 +11,10 @@ import {
   conditionTypes,
   keyOf,
 } from '../../../src/rules/model/resources.js'
-import { buildHealth } from '../../../src/rules/model/status.js'
+import { buildHealth } from '../../../src/rules/model/build-status.js'
 import type { GameServerBuild } from '../../../src/rules/model/wire.js'
 import { isObject } from '../../../src/rules/validation/problem.js'
-import { type Fields, objectAt, objectsAt, stringAt, stringsAt } from '../../../src/rules/validation/template-shape.js'
+import { type Fields, objectAt, objectsAt, stringAt, stringsAt } from '../../../src/rules/validation/pod-template.js'
 import {
   isNewerRevision,
   type KubeObject,

@@ -4,7 +4,7 @@
  * there keeps off. A status is not copied along with a manifest.
  */
 import type { Logger } from '../../../src/contracts/logger.js'
-import { objectAt, stringAt } from '../../../src/rules/validation/template-shape.js'
+import { objectAt, stringAt } from '../../../src/rules/validation/pod-template.js'
 import { statusOf } from '../client/api-errors.js'
 import type { KubernetesApi } from '../client/api.js'
 import { keyFor, type KubeObject } from '../client/kube-objects.js'

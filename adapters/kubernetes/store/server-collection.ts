@@ -8,9 +8,9 @@ import { FleetError } from '../../../src/contracts/errors.js'
 import type { Logger } from '../../../src/contracts/logger.js'
 import type { Versioned } from '../../../src/contracts/store.js'
 import { pauseMs } from '../../../src/rules/lifecycle/backoff.js'
-import { lastNumber } from '../../../src/rules/lifecycle/sessions.js'
+import { lastNumber } from '../../../src/rules/lifecycle/server-sessions.js'
 import { type Detail, keyOf, type Ref, type Server } from '../../../src/rules/model/resources.js'
-import { type Fields, objectAt, stringAt } from '../../../src/rules/validation/template-shape.js'
+import { type Fields, objectAt, stringAt } from '../../../src/rules/validation/pod-template.js'
 import { foundOrUndefined } from '../client/api-errors.js'
 import type { ObjectApi } from '../client/api.js'
 import { keyFor, type KubeObject, type OwnerReference, refOf, revisionOf } from '../client/kube-objects.js'
@@ -22,7 +22,7 @@ import {
   type FleetResources,
   ownerReferenceTo,
 } from './custom-collection.js'
-import type { StoredServer } from './journal/entries.js'
+import type { StoredServer } from './journal/journal-entries.js'
 import { ServerJournal, type ServerJournalDependencies } from './journal/server-journal.js'
 import type { StatusWrite } from './journal/status-writer.js'
 import {

@@ -2,7 +2,13 @@
  * Converts between Server records and GameServer objects, and between Detail records and GameServerDetail objects. A server's spec contains its
  * identity, the status everything else. Pure.
  */
-import { mergedData } from '../../../src/rules/lifecycle/server-data.js'
+import {
+  type Counter,
+  dataOrNone,
+  mergedData,
+  noData,
+  type ServerData,
+} from '../../../src/rules/lifecycle/server-data.js'
 import {
   type Detail,
   type Ending,
@@ -16,11 +22,10 @@ import {
   serverStates,
   type Session,
 } from '../../../src/rules/model/resources.js'
-import { type Counter, dataOrNone, noData, type ServerData } from '../../../src/rules/model/server-data.js'
 import { defaultApiGroup } from '../../../src/rules/model/wire.js'
 import { isObject, shown } from '../../../src/rules/validation/problem.js'
-import { type Fields, objectAt, stringAt, stringsAt } from '../../../src/rules/validation/template-shape.js'
-import { formatPortPairs, parsePortPairs } from '../../shared/port-pairs.js'
+import { type Fields, objectAt, stringAt, stringsAt } from '../../../src/rules/validation/pod-template.js'
+import { formatPortPairs, parsePortPairs } from '../../shared/public-ports.js'
 import { type KubeObject, numberAt, type OwnerReference, rfc3339, timeAt, typeMetaOf } from '../client/kube-objects.js'
 import type { FleetResources } from './custom-collection.js'
 

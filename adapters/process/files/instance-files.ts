@@ -20,16 +20,13 @@ import { chmod, chown, mkdir, readdir, rename, rm, stat, writeFile } from 'node:
 import { dirname, join } from 'node:path'
 import { FleetError, messageOf } from '../../../src/contracts/errors.js'
 import type { Logger } from '../../../src/contracts/logger.js'
-import { codeOf } from '../../../src/platform/error-code.js'
-import { makeDirectories } from '../../../src/platform/make-directories.js'
-import { NotAFile, readRegularFile } from '../../../src/platform/regular-file.js'
+import { codeOf, makeDirectories, NotAFile, readRegularFile } from '../../../src/platform/files.js'
 import type { GameFolders } from '../../../src/rules/game/sdk-config.js'
 import type { Ref } from '../../../src/rules/model/resources.js'
-import { dottedName, parseDottedName } from '../../shared/refs.js'
+import { dottedName, parseDottedName } from '../../shared/backend-lifecycle.js'
 import { removeCgroup } from '../isolation/cgroups.js'
 import type { GameUser } from '../isolation/users.js'
 import { type InstanceRecord, readRecord } from './record.js'
-import { removeTree } from './remove-tree.js'
 
 /** An instance directory found on disk. `record` is missing if a creation or removal was interrupted. */
 export interface FoundInstance {
@@ -41,7 +38,7 @@ export interface FoundInstance {
   readonly nonces: readonly string[]
 }
 
-export interface FolderOwner {
+interface FolderOwner {
   /** Undefined if the game runs as the user of this host. */
   readonly user: GameUser | undefined
   /** Whether the game has a home and a temporary directory of its own. */
@@ -286,4 +283,52 @@ function readRecordFile(directory: string, name: string): FoundInstance['record'
   }
   const record = readRecord(text)
   return record && dottedName(record.ref) === name ? record : 'unreadable'
+}
+
+/** Far below the system's limit of 4096 bytes, so that a name of 255 bytes still fits. */
+const maxPathBytes = 2048
+
+/**
+ * Removes a directory and its contents, including directories without permissions and paths that are longer than the system
+ * accepts. Succeeds if the directory does not exist. Rejects with the system's error, for example for an immutable file.
+ */
+export async function removeTree(path: string): Promise<void> {
+  try {
+    // Retries would multiply with the depth of the tree.
+    await rm(path, { recursive: true, force: true })
+  } catch {
+    await makeRemovable(Buffer.from(path))
+    await rm(path, { recursive: true, force: true, maxRetries: 3 })
+  }
+}
+
+/** Works with bytes, because names need not be valid UTF-8. */
+async function makeRemovable(top: Buffer): Promise<void> {
+  const directories = [top]
+  for (let directory = directories.pop(); directory; directory = directories.pop()) {
+    await permit(directory)
+    for (const entry of await readdir(directory, { withFileTypes: true, encoding: 'buffer' })) {
+      if (!entry.isDirectory()) continue
+      const child = below(directory, entry.name)
+      if (child.length <= maxPathBytes) directories.push(child)
+      else directories.push(await moveUp(child, top))
+    }
+  }
+}
+
+async function moveUp(directory: Buffer, top: Buffer): Promise<Buffer> {
+  // Moving a directory changes its parent entry, which needs write permission.
+  await permit(directory)
+  const moved = below(top, Buffer.from(randomUUID()))
+  await rename(directory, moved)
+  return moved
+}
+
+/** Root needs no permissions, and must not change those of a file that a link leads to. */
+async function permit(directory: Buffer): Promise<void> {
+  if (process.geteuid?.() !== 0) await chmod(directory, 0o700)
+}
+
+function below(directory: Buffer, name: Buffer): Buffer {
+  return Buffer.concat([directory, Buffer.from('/'), name])
 }

@@ -4,7 +4,7 @@
  */
 import type { InstanceOrigin } from '../../../src/contracts/backend.js'
 import type { ProcessIdentity } from '../../../src/platform/process-identity.js'
-import { readInstanceNumber } from '../../../src/rules/game/instance-number.js'
+import { readInstanceNumber } from '../../../src/rules/game/sdk-config.js'
 import { isPort } from '../../../src/rules/model/ports.js'
 import type { PortPair, Ref } from '../../../src/rules/model/resources.js'
 import { isObject } from '../../../src/rules/validation/problem.js'

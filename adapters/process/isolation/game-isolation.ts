@@ -9,11 +9,16 @@ import type { IsolationStatus } from '../../../src/contracts/backend.js'
 import { FleetError, messageOf } from '../../../src/contracts/errors.js'
 import { ownDescriptors } from '../../../src/platform/own-descriptors.js'
 import { type isolations, type ResolvedProcessOptions, resolveProcessOptions } from '../options.js'
-import type { CgroupLimits, Controller } from './cgroup-files.js'
-import { limitsHere, missing, missingForSystemd, serviceCgroups } from './cgroups.js'
+import {
+  type CgroupLimits,
+  type Controller,
+  limitsHere,
+  missing,
+  missingForSystemd,
+  serviceCgroups,
+} from './cgroups.js'
 import { cannot, helperProgram, systemPath } from './programs.js'
-import { type GameView, restrictions, runArguments, type UnitOfRun } from './systemd-unit.js'
-import { requireSystemd, tryService } from './systemd.js'
+import { type GameView, requireSystemd, restrictions, runArguments, tryService, type UnitOfRun } from './systemd.js'
 import { type GameUser, readUser, requireRoot } from './users.js'
 
 type IsolationOptions = Pick<ResolvedProcessOptions, 'isolation' | 'userIDs' | 'limits' | 'directory' | 'readOnlyPaths'>

@@ -3,17 +3,16 @@
  */
 import type { Clock } from '../../../src/contracts/clock.js'
 import type { Logger } from '../../../src/contracts/logger.js'
-import type { Listeners } from '../../shared/listeners.js'
-import type { Terminations } from '../../shared/terminations.js'
+import type { Listeners } from '../../shared/backend-lifecycle.js'
+import type { Terminations } from '../../shared/in-flight.js'
 import type { InstanceFiles } from '../files/instance-files.js'
 import { mapInSlices } from '../../../src/platform/turns.js'
 import { endsSingleProcesses } from '../isolation/cgroups.js'
-import type { GameProcess } from './game-process.js'
-import type { ManagedInstance } from '../managed-instance.js'
+import type { GameProcess, ManagedInstance } from './game-process.js'
 import type { ProcessTermination } from './process-termination.js'
 import type { Exit } from '../files/record.js'
 
-export interface ExitMonitorDependencies {
+interface ExitMonitorDependencies {
   readonly instances: ReadonlyMap<string, ManagedInstance>
   readonly terminations: Terminations<ProcessTermination>
   readonly files: InstanceFiles

@@ -6,31 +6,33 @@ import { closeSync, constants, fchownSync, realpathSync, statSync } from 'node:f
 import type { InstanceSpec } from '../../../src/contracts/backend.js'
 import type { Clock } from '../../../src/contracts/clock.js'
 import { FleetError, messageOf } from '../../../src/contracts/errors.js'
-import { codeOf } from '../../../src/platform/error-code.js'
-import { identityOf, type ProcessIdentity } from '../../../src/platform/process-identity.js'
-import { NotAFile, openRegularFile } from '../../../src/platform/regular-file.js'
-import { portName, sdkConfigFile, type SdkConfigInput } from '../../../src/rules/game/sdk-config.js'
-import { type GameContainer, gameContainerOf, graceSecondsOf } from '../../../src/rules/validation/template.js'
-import { platformOn } from '../../shared/platform-options.js'
-import { dottedName } from '../../shared/refs.js'
+import { codeOf, NotAFile, openRegularFile } from '../../../src/platform/files.js'
+import { processIdentity, type ProcessIdentity } from '../../../src/platform/process-identity.js'
+import {
+  declaredEnvironment,
+  portName,
+  sdkConfigFile,
+  type SdkConfigInput,
+} from '../../../src/rules/game/sdk-config.js'
+import type { PortPair } from '../../../src/rules/model/resources.js'
+import { type GameContainer, gameContainerOf, graceSecondsOf } from '../../../src/rules/validation/pod-template.js'
+import { dottedName } from '../../shared/backend-lifecycle.js'
+import { platformOn } from '../../shared/option-reader.js'
+import { quantityOf } from '../../shared/template-values.js'
 import type { InstanceFiles } from '../files/instance-files.js'
 import type { Exit, InstanceRecord } from '../files/record.js'
 import { makeStdin } from '../files/stdin.js'
 import { createCgroup, serviceCgroups } from '../isolation/cgroups.js'
 import type { GameIsolation } from '../isolation/game-isolation.js'
-import { type GameView, installPaths, isWithin, unsafePath } from '../isolation/systemd-unit.js'
+import { locateCommand } from '../isolation/programs.js'
+import { type GameView, installPaths, isWithin, unsafePath } from '../isolation/systemd.js'
 import type { GameUser } from '../isolation/users.js'
 import type { ResolvedProcessOptions } from '../options.js'
-import { encodeMark } from '../processes/marked-runs.js'
-import type { ProcessTable } from '../processes/process-table.js'
-import { locateCommand } from './command.js'
-import { gameEnvironment } from './environment.js'
+import { encodeMark, type ProcessTable } from '../processes.js'
 import { GameProcess } from './game-process.js'
-import { memoryOf } from './memory-limit.js'
-import { type StartedService, startInService } from './supervisor-service.js'
-import { startSupervisor, type SupervisorInput } from './supervisor.js'
+import { type StartedService, startInService, startSupervisor, type SupervisorInput } from './supervisor.js'
 
-export interface LaunchInput {
+interface LaunchInput {
   readonly spec: InstanceSpec
   readonly record: InstanceRecord
   readonly nonce: string
@@ -45,7 +47,7 @@ export interface LaunchInput {
 }
 
 /** `rejected` means that the command can never run. */
-export type Prepared =
+type Prepared =
   | { readonly ok: true; start(): Promise<GameProcess | { readonly rejected: Exit }> }
   | { readonly ok: false; readonly rejected: Exit }
 
@@ -192,7 +194,7 @@ function openLog(path: string): number {
  */
 function leaderOf(pid: number): { readonly leader?: ProcessIdentity } {
   try {
-    const leader = identityOf(pid)
+    const leader = processIdentity(pid)
     return leader ? { leader } : {}
   } catch {
     // The process has been started and must not be lost because of this error.
@@ -234,4 +236,81 @@ function whyNotVisible(view: GameView, { directory }: InstanceFiles, isolation: 
     return `${hidden} is inside processBackend's directory ${directory}, which ${isolation.option} hides from games`
   }
   return unsafePath([...view.readOnly, ...view.writable])
+}
+
+// Builds the environment of a game's process, and expands `$(NAME)` in its command line.
+
+/**
+ * Host variables that games inherit: search path, home directory, locale, temporary directory. Other variables are not
+ * inherited, because they may contain secrets.
+ */
+export const inheritedVariables: readonly string[] = Object.freeze([
+  'PATH',
+  'HOME',
+  'USER',
+  'LOGNAME',
+  'SHELL',
+  'LANG',
+  'LANGUAGE',
+  'LC_ALL',
+  'LC_CTYPE',
+  'LC_COLLATE',
+  'LC_MESSAGES',
+  'LC_MONETARY',
+  'LC_NUMERIC',
+  'LC_TIME',
+  'TZ',
+  'TMPDIR',
+])
+
+interface EnvironmentInput {
+  readonly host: Readonly<Record<string, string | undefined>>
+  /** Names of additional host variables to inherit. */
+  readonly inheritEnv: readonly string[]
+  readonly container: GameContainer
+  readonly sdk: SdkConfigInput
+  readonly sdkConfigPath: string
+  readonly ports: readonly PortPair[]
+}
+
+interface GameEnvironment {
+  readonly env: Readonly<Record<string, string>>
+  /**
+   * Expands `$(NAME)` as Kubernetes does, using the variables from the template, the SDK and the ports, but not the host's.
+   */
+  readonly expand: (text: string) => string
+}
+
+/** Declared variables (from the template, the SDK and the ports) override inherited ones. */
+export function gameEnvironment(input: EnvironmentInput): GameEnvironment {
+  const { declared, expand } = declaredEnvironment({
+    ...input,
+    listening: input.ports.map((port) => ({ container: port.container, number: port.public })),
+  })
+  const inherited = [...inheritedVariables, ...input.inheritEnv].flatMap((name) => {
+    const value = Object.hasOwn(input.host, name) ? input.host[name] : undefined
+    return value === undefined ? [] : [[name, value] as const]
+  })
+  // An assignment to a variable named `__proto__` would change the object instead.
+  return { env: Object.fromEntries([...inherited, ...declared]), expand }
+}
+
+/** Less than a program needs to start. */
+const minBytes = 2 ** 20
+
+/** In bytes. Undefined if the template sets no limit, or one that `checkMemoryLimit` rejects. */
+function memoryOf({ limits }: Pick<GameContainer, 'limits'>): number | undefined {
+  const bytes = Math.floor(quantityOf(limits['memory'] ?? ''))
+  return bytes >= minBytes && bytes <= Number.MAX_SAFE_INTEGER ? bytes : undefined
+}
+
+/** Throws `invalid`, naming the field. */
+export function checkMemoryLimit(container: Pick<GameContainer, 'limits'>): void {
+  const { memory } = container.limits
+  if (memory === undefined || memoryOf(container) !== undefined) return
+  const field = 'spec.template.spec.containers[0].resources.limits.memory'
+  throw new FleetError(
+    'invalid',
+    `${field} must be a quantity of bytes of at least 1Mi, but is ${JSON.stringify(memory)}`,
+  )
 }

@@ -5,13 +5,22 @@
  * but its exit code is lost.
  */
 import { constants } from 'node:os'
+import type { Instance } from '../../../src/contracts/backend.js'
 import type { Clock } from '../../../src/contracts/clock.js'
+import type { Logger } from '../../../src/contracts/logger.js'
 import { isAlive, isOfThisBoot, type ProcessIdentity } from '../../../src/platform/process-identity.js'
-import type { LimitKills } from '../isolation/cgroup-files.js'
-import { endedByLimit, processesIn } from '../isolation/cgroups.js'
-import { isInUse, signalGroup, signalProcess } from '../processes/process-group.js'
-import type { ProcessSnapshot, ProcessTable, RunningProcess } from '../processes/process-table.js'
-import type { Exit } from '../files/record.js'
+import { keyOf, type Ref } from '../../../src/rules/model/resources.js'
+import type { InstanceFiles } from '../files/instance-files.js'
+import type { Exit, InstanceRecord } from '../files/record.js'
+import { endedByLimit, type LimitKills, processesIn } from '../isolation/cgroups.js'
+import {
+  isInUse,
+  type ProcessSnapshot,
+  type ProcessTable,
+  type RunningProcess,
+  signalGroup,
+  signalProcess,
+} from '../processes.js'
 import {
   isExitWritten,
   isStartClaimed,
@@ -29,7 +38,7 @@ const groupKillMs = 1_000
  */
 const identityCheckIntervalMs = 5_000
 
-export interface GameProcessOptions {
+interface GameProcessOptions {
   readonly runDirectory: string
   readonly mark: string
   readonly logPath: string
@@ -182,4 +191,55 @@ function outOfMemory(ended: LimitKills | undefined, before: number): string {
 function killedBy(code: number): string {
   const signal = Object.entries(constants.signals).find(([, number]) => number === code - 128)
   return signal ? `killed by ${signal[0]}; ` : ''
+}
+
+export class ManagedInstance {
+  record: InstanceRecord
+  /** A port is added as soon as it is picked, before it appears in the record. */
+  readonly heldPorts: number[]
+  process: GameProcess | undefined
+  #saved: Promise<void> = Promise.resolve()
+
+  constructor(record: InstanceRecord, process?: GameProcess) {
+    this.record = record
+    this.process = process
+    this.heldPorts = record.ports.map((port) => port.public)
+  }
+
+  get ref(): Ref {
+    return this.record.ref
+  }
+
+  get key(): string {
+    return keyOf(this.record.ref)
+  }
+
+  /** Whether the game is running, or may be. */
+  get isRunning(): boolean {
+    return this.process !== undefined && this.record.exit === undefined
+  }
+
+  toInstance(): Instance {
+    const { ref, uid, address, node, ports, exit, origin } = this.record
+    const base = { ref, uid, address, node, ports, ...(origin && { origin }) }
+    if (exit) {
+      const { code, reason } = exit
+      return { ...base, phase: 'exited', reason, ...(code === undefined ? {} : { exitCode: code }) }
+    }
+    return this.process
+      ? { ...base, phase: 'running' }
+      : { ...base, phase: 'pending', reason: 'the process is starting' }
+  }
+
+  /** Writes the record after all earlier writes. A failed write is harmless: the run's files contain the same information. */
+  save(files: InstanceFiles, logger: Logger): void {
+    this.#saved = this.#saved
+      .then(() => files.writeRecord(this.record))
+      .catch((error: unknown) => logger.warn({ err: error, ref: this.ref }, 'cannot write an instance record'))
+  }
+
+  /** Resolves once all writes so far have succeeded or failed. Never rejects. */
+  saved(): Promise<void> {
+    return this.#saved
+  }
 }

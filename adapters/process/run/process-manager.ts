@@ -2,8 +2,7 @@
 import { spawnSync } from 'node:child_process'
 import { ownDescriptors } from '../../../src/platform/own-descriptors.js'
 import { readProc } from '../../../src/platform/process-identity.js'
-import { systemPath } from '../isolation/programs.js'
-import { locateCommand } from './command.js'
+import { locateCommand, systemPath } from '../isolation/programs.js'
 import { isAdoptedByNode } from './supervisor.js'
 
 /**
@@ -24,7 +23,7 @@ export function endsGamesHere(): string | undefined {
   return `${unit.name} has KillMode=${mode}: systemd ends games whenever it stops the service; set KillMode=process, or --isolation systemd`
 }
 
-export interface Service {
+interface Service {
   readonly name: string
   readonly isOfUser: boolean
 }

@@ -5,20 +5,19 @@
 import type { Clock } from '../../../src/contracts/clock.js'
 import { FleetError } from '../../../src/contracts/errors.js'
 import type { Logger } from '../../../src/contracts/logger.js'
-import type { Listeners } from '../../shared/listeners.js'
-import type { Termination } from '../../shared/terminations.js'
+import type { Listeners } from '../../shared/backend-lifecycle.js'
+import type { Termination } from '../../shared/in-flight.js'
 import type { InstanceFiles } from '../files/instance-files.js'
-import type { GameProcess } from './game-process.js'
-import type { Logs } from '../files/logs.js'
-import type { ManagedInstance } from '../managed-instance.js'
-import type { RunningProcess } from '../processes/process-table.js'
+import type { GameProcess, ManagedInstance } from './game-process.js'
+import type { LogFiles } from '../files/logs.js'
+import type { RunningProcess } from '../processes.js'
 
-export interface ProcessTerminationDependencies {
+interface ProcessTerminationDependencies {
   readonly clock: Clock
   readonly instances: Map<string, ManagedInstance>
   readonly starts: { settled(key: string): Promise<void> }
   readonly files: InstanceFiles
-  readonly logs: Logs
+  readonly logs: LogFiles
   readonly listeners: Listeners
   readonly logger: Logger
 }

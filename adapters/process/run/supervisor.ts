@@ -27,16 +27,17 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { closeSync, existsSync, openSync, readlinkSync } from 'node:fs'
+import { writeFile } from 'node:fs/promises'
 import { Socket } from 'node:net'
 import { join } from 'node:path'
 import { developmentGraceMs } from '../../../src/contracts/backend.js'
-import { codeOf } from '../../../src/platform/error-code.js'
+import { codeOf, NotAFile, readRegularFile } from '../../../src/platform/files.js'
 import { ownDescriptors } from '../../../src/platform/own-descriptors.js'
-import { NotAFile, readRegularFile } from '../../../src/platform/regular-file.js'
-import { limitEvidence } from '../isolation/cgroup-files.js'
-import { helperProgram, systemPath } from '../isolation/programs.js'
-import { markVariable, recordVariable, supervisorScript } from '../processes/process-group.js'
-import { locateCommand } from './command.js'
+import { processIdentity, type ProcessIdentity } from '../../../src/platform/process-identity.js'
+import { limitEvidence } from '../isolation/cgroups.js'
+import { helperProgram, locateCommand, systemPath } from '../isolation/programs.js'
+import { mainProcess, startService } from '../isolation/systemd.js'
+import { carriesMark, markVariable, recordVariable, supervisorScript } from '../processes.js'
 
 /**
  * The supervisor's exit code if it did not start the game, because it could not write its files or the start was cancelled.
@@ -100,18 +101,18 @@ export interface SupervisorInput {
   readonly stdin: boolean
 }
 
-export interface StartInput extends SupervisorInput {
+interface StartInput extends SupervisorInput {
   /** File descriptor for stdout and stderr; the caller closes it. */
   readonly log: number
 }
 
-export interface SupervisorCommand {
+interface SupervisorCommand {
   readonly args: readonly string[]
   readonly env: Readonly<Record<string, string>>
 }
 
 /** The arguments of the shell that becomes the supervisor, and its environment. The names of its variables are those of shells. */
-export function supervisorCommand(input: SupervisorInput): SupervisorCommand {
+function supervisorCommand(input: SupervisorInput): SupervisorCommand {
   const { runDirectory, mark, helpers, recordMark } = input
   const { env, shell } = throughShells(input)
   const command = [...helpers, ...shell, input.program, ...input.args]
@@ -122,7 +123,7 @@ export function supervisorCommand(input: SupervisorInput): SupervisorCommand {
 }
 
 /** Quotes a word for a shell. */
-export function quote(word: string): string {
+function quote(word: string): string {
   return `'${word.replaceAll("'", `'\\''`)}'`
 }
 
@@ -328,4 +329,56 @@ function throughShells({ env, mark, guardsHelpers, program }: SupervisorInput): 
 /** `env` would take a path with `=` for a variable. Another program then stands before it, with the priority that it has anyway. */
 function afterEnv(program: string): string {
   return program.includes('=') ? `${helperProgram('nice', 'a command with = in its path')} -n 0` : ''
+}
+
+// Starts the supervisor of a game as a service of systemd. The service's command is a script in the run directory, which only root may
+// read: the properties of a service, and with them its command, are public, but the game's variables are not.
+
+export interface StartedService {
+  /** Process id of the supervisor, which is also the process group id. */
+  readonly group: number
+  /** Missing if the supervisor has already exited or cannot be identified. */
+  readonly leader?: ProcessIdentity
+}
+
+/**
+ * Resolves once the supervisor is running or has exited; with undefined if it could not run. `properties` are arguments of `systemd-run`.
+ * Rejects with `unavailable` if systemd does not start the service.
+ */
+export async function startInService(
+  input: SupervisorInput,
+  properties: readonly string[],
+  option: string,
+): Promise<StartedService | undefined> {
+  const { runDirectory, mark } = input
+  const script = join(runDirectory, 'start')
+  await writeFile(script, scriptOf(input), { mode: 0o600, flag: 'wx' })
+  const command = ['/usr/bin/env', '-i', `PATH=${systemPath}`, '/bin/sh', script]
+  try {
+    await startService(properties, command, option)
+  } catch (error) {
+    // systemd may still start it, for example if it was slow to answer.
+    if (cancelStart(runDirectory)) throw error
+  }
+  const written = () => readSupervisorPid(runDirectory)
+  const group = (await mainProcess(mark, option)) ?? written() ?? (cancelStart(runDirectory) ? undefined : written())
+  return group === undefined ? undefined : { group, ...leaderOf(group, mark) }
+}
+
+/** Returns nothing if the supervisor has already exited or cannot be identified now. */
+function leaderOf(pid: number, mark: string): { readonly leader?: ProcessIdentity } {
+  try {
+    const leader = processIdentity(pid)
+    return leader && carriesMark(pid, mark) ? { leader } : {}
+  } catch {
+    // The service has been started and must not be lost because of this error.
+    return {}
+  }
+}
+
+function scriptOf(input: SupervisorInput): string {
+  const { args, env } = supervisorCommand(input)
+  const variables = Object.entries(env).map(([name, value]) => `export ${name}=${quote(value)}`)
+  const start = ['exec', '/bin/sh', ...args.map(quote)].join(' ')
+  return [...variables, `cd ${quote(input.workingDir)} || exit ${notStartedCode}`, start, ''].join('\n')
 }

@@ -3,11 +3,10 @@ import { randomUUID } from 'node:crypto'
 import type { Command } from 'commander'
 import type { Allocation } from '../../client/index.js'
 import { UsageError } from '../../config/usage-error.js'
-import { addClientOptions, type ClientFlags, targetOf } from '../client.js'
+import { addClientOptions, type ClientFlags, commandTarget } from '../client.js'
 import { oneLine } from '../../server/log.js'
-import { wholeNumber } from '../numbers.js'
-import { showProgress } from '../progress.js'
-import type { Terminal } from '../terminal.js'
+import { wholeNumber } from '../flags.js'
+import { showProgress, type Terminal } from '../terminal.js'
 
 interface AllocateFlags extends ClientFlags {
   readonly server?: string
@@ -37,7 +36,7 @@ export function addAllocate(program: Command, terminal: Terminal): void {
     const { server } = flags
     const named = buildID === undefined ? server !== undefined && { server } : server === undefined && { buildID }
     if (!named) throw new UsageError('allocate needs either a buildID or --server')
-    const { client, ref } = await targetOf(terminal, flags)
+    const { client, ref } = await commandTarget(terminal, flags)
     const signal = terminal.interruption()
     const { session = randomUUID(), cookie, player = [], wait, confirm = false } = flags
     const stop = wait === undefined ? () => {} : showProgress(terminal, client, ['BuildPreparing', 'ServerStartFailed'])

@@ -8,9 +8,9 @@ import type { GameServerBuildInput } from '../../client/index.js'
 import { UsageError } from '../../config/usage-error.js'
 import { messageOf } from '../../contracts/errors.js'
 import { isObject } from '../../rules/validation/problem.js'
-import { addClientOptions, type ClientFlags, targetOf } from '../client.js'
+import { addClientOptions, type ClientFlags, commandTarget } from '../client.js'
 import type { Terminal } from '../terminal.js'
-import { decodeText } from '../text-file.js'
+import { decodeText } from '../flags.js'
 
 interface ApplyFlags extends ClientFlags {
   readonly file: string
@@ -25,7 +25,7 @@ export function addApply(program: Command, terminal: Terminal): void {
       'YAML or JSON, with a build or a list of builds in each document. - reads stdin.',
     )
   addClientOptions(command).action(async (flags: ApplyFlags) => {
-    const { client, namespace } = await targetOf(terminal, flags)
+    const { client, namespace } = await commandTarget(terminal, flags)
     const builds = await readBuilds(flags.file, terminal.cwd, namespace)
     const results: object[] = []
     for (const build of builds) {

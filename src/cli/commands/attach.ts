@@ -1,8 +1,8 @@
 /** `gamekeeper attach`: prints what a game prints, and sends it what is typed. */
 import { createInterface } from 'node:readline'
 import type { Command } from 'commander'
-import { addClientOptions, type ClientFlags, targetOf } from '../client.js'
-import { wholeNumber } from '../numbers.js'
+import { addClientOptions, type ClientFlags, commandTarget } from '../client.js'
+import { wholeNumber } from '../flags.js'
 import type { Terminal } from '../terminal.js'
 
 interface AttachFlags extends ClientFlags {
@@ -18,7 +18,7 @@ export function addAttach(program: Command, terminal: Terminal): void {
     .argument('<server>', 'Name of the server.')
     .option('--tail <lines>', 'How many of the lines before to print first.', wholeNumber(0, 1_000_000), 10)
   addClientOptions(command).action(async (server: string, { tail, json, ...flags }: AttachFlags) => {
-    const { client, ref } = await targetOf(terminal, flags)
+    const { client, ref } = await commandTarget(terminal, flags)
     const { servers } = client
     const stop = new AbortController()
     const input = createInterface({ input: process.stdin })

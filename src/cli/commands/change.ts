@@ -1,11 +1,10 @@
 /** `gamekeeper scale`, `drain`, `resume` and `delete`: changes to builds and servers. */
 import { Argument, type Command } from 'commander'
-import type { GameServerBuild } from '../../client/index.js'
+import type { GameServer, GameServerBuild } from '../../client/index.js'
 import { UsageError } from '../../config/usage-error.js'
-import { addClientOptions, type ClientFlags, targetOf } from '../client.js'
-import { wholeNumber } from '../numbers.js'
-import { showProgress } from '../progress.js'
-import type { Terminal } from '../terminal.js'
+import { addClientOptions, type ClientFlags, commandTarget } from '../client.js'
+import { wholeNumber } from '../flags.js'
+import { showProgress, type Terminal } from '../terminal.js'
 
 const kinds = ['build', 'server'] as const
 type Kind = (typeof kinds)[number]
@@ -32,7 +31,7 @@ function addScale(program: Command, terminal: Terminal): void {
   addClientOptions(command).action(async (build: string, flags: ScaleFlags) => {
     const { standingBy, max } = flags
     if (standingBy === undefined && max === undefined) throw new UsageError('scale needs --standing-by, --max or both')
-    const { client, ref } = await targetOf(terminal, flags)
+    const { client, ref } = await commandTarget(terminal, flags)
     const change = { ...(standingBy !== undefined && { standingBy }), ...(max !== undefined && { max }) }
     printBuild(terminal, await client.builds.patch(ref(build), change), flags)
   })
@@ -55,7 +54,7 @@ function addDrain(program: Command, terminal: Terminal): void {
     .option('--deadline <seconds>', 'Stop waiting after this time. The drain goes on.', wholeNumber(0, 999_999))
   addClientOptions(command).action(async (kind: Kind | 'fleet', name: string | undefined, flags: DrainFlags) => {
     if (kind !== 'fleet' && name === undefined) throw new UsageError(`drain ${kind} needs the name of the ${kind}`)
-    const { client, ref } = await targetOf(terminal, flags)
+    const { client, ref } = await commandTarget(terminal, flags)
     const signal = terminal.interruption()
     const { terminate = false, deadline } = flags
     const options = {
@@ -82,7 +81,7 @@ function addResume(program: Command, terminal: Terminal): void {
     .description('End the drain of a build.')
     .argument('<build>', 'Name of the build.')
   addClientOptions(command).action(async (build: string, flags: ClientFlags) => {
-    const { client, ref } = await targetOf(terminal, flags)
+    const { client, ref } = await commandTarget(terminal, flags)
     printBuild(terminal, await client.builds.resume(ref(build)), flags)
   })
 }
@@ -94,7 +93,7 @@ function addDelete(program: Command, terminal: Terminal): void {
     .addArgument(new Argument('<kind>', 'What to delete.').choices(kinds))
     .argument('<name>', 'Name of the build or server.')
   addClientOptions(command).action(async (kind: Kind, name: string, flags: ClientFlags) => {
-    const { client, ref } = await targetOf(terminal, flags)
+    const { client, ref } = await commandTarget(terminal, flags)
     const stop = showProgress(terminal, client, ['ServerRemoved'])
     const deleted = kind === 'build' ? client.builds.delete(ref(name)) : client.servers.delete(ref(name))
     await deleted.finally(stop)
@@ -106,4 +105,44 @@ function printBuild(terminal: Terminal, build: GameServerBuild, { json }: Client
   const { metadata, spec, status } = build
   const ready = `${status.currentStandingByReadyDesired} standing by, at most ${spec.max}`
   terminal.print(json ? JSON.stringify(build) : `build ${metadata.name}: ${ready}`)
+}
+
+// `gamekeeper reserve` and `release`: keeps a server for later.
+
+interface ReserveFlags extends ClientFlags {
+  readonly for: number
+}
+
+export function addReservations(program: Command, terminal: Terminal): void {
+  const reserve = program
+    .command('reserve')
+    .description(
+      'Reserve an idle server: only requests that name it get it, and it is neither scaled down nor replaced. Renews a reservation.',
+    )
+    .argument('<server>', 'Name of the server.')
+    .requiredOption(
+      '--for <seconds>',
+      'How long, from now on. At most 604800, which is 7 days.',
+      wholeNumber(1, 604_800),
+    )
+  addClientOptions(reserve).action(async (server: string, flags: ReserveFlags) => {
+    const { client, ref } = await commandTarget(terminal, flags)
+    printServer(terminal, await client.servers.reserve(ref(server), { forMs: flags.for * 1000 }), flags)
+  })
+  const release = program
+    .command('release')
+    .description('End the reservation of a server.')
+    .argument('<server>', 'Name of the server.')
+  addClientOptions(release).action(async (server: string, flags: ClientFlags) => {
+    const { client, ref } = await commandTarget(terminal, flags)
+    printServer(terminal, await client.servers.release(ref(server)), flags)
+  })
+}
+
+function printServer(terminal: Terminal, server: GameServer, { json }: ClientFlags): void {
+  const { name } = server.metadata
+  const { reservedUntil } = server.status
+  const text =
+    reservedUntil === undefined ? `server ${name} is not reserved` : `server ${name} is reserved until ${reservedUntil}`
+  terminal.print(json ? JSON.stringify(server) : text)
 }

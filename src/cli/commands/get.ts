@@ -4,7 +4,7 @@ import type { EndedGameSession, FleetClient, GameServer, GameServerBuild, GameSe
 import { UsageError } from '../../config/usage-error.js'
 import { FleetError } from '../../contracts/errors.js'
 import { oneLine } from '../../server/log.js'
-import { addSourceOptions, needsHost, type Source, type SourceFlags, sourceOf } from '../stored/source.js'
+import { addSourceOptions, needsHost, type Source, type SourceFlags, sourceOf } from '../stored-fleet.js'
 import type { Terminal } from '../terminal.js'
 
 interface GetFlags extends SourceFlags {

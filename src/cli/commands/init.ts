@@ -3,7 +3,7 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 
 import { basename, dirname, join, relative, resolve } from 'node:path'
 import type { Command } from 'commander'
 import { UsageError } from '../../config/usage-error.js'
-import { packageRoot, packageVersion } from '../../platform/package-root.js'
+import { packageRoot, packageVersion } from '../../platform/packages.js'
 import { isObject } from '../../rules/validation/problem.js'
 import type { Terminal } from '../terminal.js'
 

@@ -2,9 +2,9 @@
 import type { Command } from 'commander'
 import { checkEventType } from '../../contracts/events.js'
 import { oneLine } from '../../server/log.js'
-import { addClientOptions, type ClientFlags, targetOf } from '../client.js'
-import { wholeNumber } from '../numbers.js'
-import { addSourceOptions, needsHost, type SourceFlags, sourceOf } from '../stored/source.js'
+import { addClientOptions, type ClientFlags, commandTarget } from '../client.js'
+import { wholeNumber } from '../flags.js'
+import { addSourceOptions, needsHost, type SourceFlags, sourceOf } from '../stored-fleet.js'
 import type { Terminal } from '../terminal.js'
 
 export function addInspection(program: Command, terminal: Terminal): void {
@@ -66,7 +66,7 @@ function addEvents(program: Command, terminal: Terminal): void {
     .option('--type <type...>', 'Only events of these types.')
     .option('--limit <number>', 'End after this many.', wholeNumber(1, 999_999_999))
   addClientOptions(command).action(async (flags: EventsFlags) => {
-    const { client } = await targetOf(terminal, flags)
+    const { client } = await commandTarget(terminal, flags)
     const { from, type: types, limit = Infinity } = flags
     for (const type of types ?? []) checkEventType('--type', type)
     const signal = terminal.untilReaderGone()

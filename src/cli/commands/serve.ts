@@ -6,7 +6,7 @@ import { keyOf } from '../../config/define-config.js'
 import { secretVariables, type Setting, settings } from '../../config/variables.js'
 import { asUsageError } from '../../server/open-fleet.js'
 import { runServer } from '../../server/run-server.js'
-import { configOption, settingsOf } from '../settings.js'
+import { configOption, settingsOf } from '../flags.js'
 import type { Terminal } from '../terminal.js'
 
 interface ServeFlags extends Readonly<Record<string, string | boolean | undefined>> {

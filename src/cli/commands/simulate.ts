@@ -2,14 +2,12 @@
 import type { Command } from 'commander'
 import { memoryBackend } from '../../../adapters/memory/index.js'
 import { UsageError } from '../../config/usage-error.js'
-import { type BuildSpec, createFleet, type GameServerBuildInput } from '../../index.js'
-import { addClientOptions, type ClientFlags, targetOf } from '../client.js'
-import { numberBetween, wholeNumber } from '../numbers.js'
-import { callersOf, type Load, peakMatches } from '../simulate/load.js'
-import { type Outcome, runLoad } from '../simulate/run-load.js'
-import { smallestStandingBy } from '../simulate/sizing.js'
-import { progressMeter } from '../progress.js'
-import type { Terminal } from '../terminal.js'
+import { type BuildSpec, createFleet } from '../../index.js'
+import type { GameServerBuildInput } from '../../contracts/fleet.js'
+import { addClientOptions, type ClientFlags, commandTarget } from '../client.js'
+import { numberBetween, wholeNumber } from '../flags.js'
+import { callersOf, type Load, type LoadOutcome, peakMatches, runLoad, smallestStandingBy } from '../load-simulation.js'
+import { progressMeter, type Terminal } from '../terminal.js'
 import { readBuilds } from './apply.js'
 
 interface SimulateFlags extends ClientFlags {
@@ -24,7 +22,7 @@ interface SimulateFlags extends ClientFlags {
   readonly seed: number
 }
 
-interface Report extends Omit<Outcome, 'waitsMs'> {
+interface Report extends Omit<LoadOutcome, 'waitsMs'> {
   readonly build: string
   readonly standingBy: number
   readonly max: number
@@ -97,7 +95,7 @@ async function buildOf(terminal: Terminal, name: string | undefined, flags: Simu
     const spec = { buildID: 'simulated', standingBy, max, portsToExpose: [], template }
     return checked({ metadata: { name: 'simulated' }, spec })
   }
-  const { client, ref } = await targetOf(terminal, flags)
+  const { client, ref } = await commandTarget(terminal, flags)
   return checked(await client.builds.get(ref(name)))
 }
 

@@ -4,9 +4,9 @@ import type { GameServer, GameServerBuild } from '../../client/index.js'
 import { FleetError } from '../../contracts/errors.js'
 import { oneLine } from '../../server/log.js'
 import { exitCodes } from '../failures.js'
-import { addSourceOptions, type SourceFlags, sourceOf } from '../stored/source.js'
+import { addSourceOptions, type SourceFlags, sourceOf } from '../stored-fleet.js'
 import type { Terminal } from '../terminal.js'
-import { counted } from '../../rules/model/counted.js'
+import { counted } from '../../rules/validation/problem.js'
 
 export function addStatus(program: Command, terminal: Terminal): void {
   const command = program

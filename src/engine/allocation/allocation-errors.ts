@@ -1,10 +1,8 @@
 /** Creates the errors that allocations are rejected with. */
 import { FleetError, messageOf } from '../../contracts/errors.js'
-import { counted } from '../../rules/model/counted.js'
-import { buildHealth } from '../../rules/model/status.js'
-import { noServerCode } from '../../rules/planning/allocation.js'
-import { causeOfShortage } from '../../rules/planning/shortage.js'
-import { shown } from '../../rules/validation/problem.js'
+import { counted, shown } from '../../rules/validation/problem.js'
+import { buildHealth } from '../../rules/model/build-status.js'
+import { causeOfShortage, noServerCode } from '../../rules/planning/server-choice.js'
 import type { BuildEntry, ServerEntry } from '../state/entries.js'
 import { countsOf, inUse } from '../state/queries.js'
 

@@ -4,9 +4,9 @@
  */
 import { FleetError, throwIfAborted } from '../../contracts/errors.js'
 import type { Allocation } from '../../contracts/sessions.js'
-import { sessionByKey } from '../../rules/lifecycle/sessions.js'
+import { sessionByKey } from '../../rules/lifecycle/server-sessions.js'
 import type { AllocationRequest, NewSession } from '../../rules/model/resources.js'
-import { sessionKey } from '../../rules/model/session-ids.js'
+import { sessionKey } from '../../rules/model/names.js'
 import { type Selection, selectionOf, targetOf } from '../../rules/planning/selection.js'
 import { withTimeout } from '../../util/with-timeout.js'
 import type { EngineContext } from '../context.js'

@@ -1,10 +1,10 @@
 /** Creates the answer to an allocation from the server that the session has. */
 import type { Logger } from '../../contracts/logger.js'
 import { AllocatedServer, type Allocation } from '../../contracts/sessions.js'
-import type { AllocationRequest } from '../../rules/model/allocation.js'
-import { sessionByKey } from '../../rules/lifecycle/sessions.js'
-import { namedPorts } from '../../rules/model/named-ports.js'
-import { sessionKey } from '../../rules/model/session-ids.js'
+import type { AllocationRequest } from '../../rules/model/allocation-request.js'
+import { sessionByKey } from '../../rules/lifecycle/server-sessions.js'
+import { namedPorts } from '../../rules/model/ports.js'
+import { sessionKey } from '../../rules/model/names.js'
 import { portsOf } from '../../rules/model/wire.js'
 import type { ServerEntry } from '../state/entries.js'
 

@@ -1,7 +1,7 @@
 /** Lets callers wait until the game has confirmed its session, by reporting Active. */
 import { FleetError, throwIfAborted } from '../../contracts/errors.js'
-import { sessionByKey } from '../../rules/lifecycle/sessions.js'
-import { sessionKey } from '../../rules/model/session-ids.js'
+import { sessionByKey } from '../../rules/lifecycle/server-sessions.js'
+import { sessionKey } from '../../rules/model/names.js'
 import type { EngineContext } from '../context.js'
 import type { ServerEntry } from '../state/entries.js'
 import { endedUnconfirmedError, notConfirmedError } from './allocation-errors.js'

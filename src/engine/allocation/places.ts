@@ -2,8 +2,8 @@
  * Finds servers with free places, and takes places for sessions, in the tick in which a caller finds them. One session is written to its server
  * together with all others that have taken a place there since the last write.
  */
-import { sessionsPerServer } from '../../rules/lifecycle/sessions.js'
-import { isAllocatable, isHeartbeatOverdue, pickServer, pickSoonest } from '../../rules/planning/allocation.js'
+import { sessionsPerServer } from '../../rules/lifecycle/server-sessions.js'
+import { isAllocatable, isHeartbeatOverdue, pickServer, pickSoonest } from '../../rules/planning/server-choice.js'
 import type { Selection } from '../../rules/planning/selection.js'
 import type { EngineContext } from '../context.js'
 import { fullestServer } from '../state/best-candidate.js'

@@ -3,7 +3,7 @@
  * started for it is not scaled down before it retries.
  */
 import type { Clock } from '../../contracts/clock.js'
-import { sessionKey } from '../../rules/model/session-ids.js'
+import { sessionKey } from '../../rules/model/names.js'
 import type { BuildEntry } from '../state/entries.js'
 
 /** `Retry-After` is 1 s; the remaining 2 s are for the retry to arrive. */

@@ -1,11 +1,10 @@
 /** Finds the builds that a selector names, and refuses requests that no build of theirs can serve. */
 import { FleetError } from '../../contracts/errors.js'
-import type { AllocationRequest, ServerSelector } from '../../rules/model/allocation.js'
-import { counted } from '../../rules/model/counted.js'
+import type { AllocationRequest, ServerSelector } from '../../rules/model/allocation-request.js'
+import { counted, shown } from '../../rules/validation/problem.js'
 import { keyOf } from '../../rules/model/resources.js'
 import { sizeLimits } from '../../rules/model/sizes.js'
 import { hasLabels } from '../../rules/planning/selection.js'
-import { shown } from '../../rules/validation/problem.js'
 import { drainingError } from './allocation-errors.js'
 import type { BuildEntry } from '../state/entries.js'
 import type { Inventory } from '../state/inventory.js'

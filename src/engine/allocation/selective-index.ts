@@ -1,5 +1,5 @@
 /** Indexes waiting callers that select servers by the buildIDs or labels by which they name builds, each in the order of arrival. */
-import type { ServerSelector } from '../../rules/model/allocation.js'
+import type { ServerSelector } from '../../rules/model/allocation-request.js'
 import type { BuildSpec } from '../../rules/model/resources.js'
 import { labelKeys } from '../state/named-builds.js'
 import { type Link, LinkedSet, unlinked } from '../state/linked-set.js'

@@ -1,11 +1,10 @@
 /** Finds servers for requests that select them by their data, and the builds whose demand such a request raises. */
 import { FleetError } from '../../contracts/errors.js'
-import type { ServerSelector } from '../../rules/model/allocation.js'
-import { noData, type ServerData } from '../../rules/model/server-data.js'
+import type { ServerSelector } from '../../rules/model/allocation-request.js'
+import { noData, type ServerData } from '../../rules/lifecycle/server-data.js'
 import { sizeLimits } from '../../rules/model/sizes.js'
 import { keyOf, type Ref } from '../../rules/model/resources.js'
-import { isAllocatable } from '../../rules/planning/allocation.js'
-import { isByMachine } from '../../rules/planning/order.js'
+import { isAllocatable, isByMachine } from '../../rules/planning/server-choice.js'
 import {
   acceptsBuild,
   conditionsOf,
@@ -16,7 +15,7 @@ import {
   selectsState,
 } from '../../rules/planning/selection.js'
 import { clamped } from '../../rules/planning/scaling.js'
-import { buildHealth } from '../../rules/model/status.js'
+import { buildHealth } from '../../rules/model/build-status.js'
 import type { EngineContext } from '../context.js'
 import { hasCondition } from '../reporting/conditions.js'
 import { bestByMachine, firstThatFits, fullestServer } from '../state/best-candidate.js'

@@ -51,7 +51,7 @@ interface Waiter {
 export interface WaitOptions {
   /** Key of the session. */
   readonly session: string
-  /** Position in the queue: lower goes first. A caller that waits again keeps its ticket. */
+  /** CandidatePosition in the queue: lower goes first. A caller that waits again keeps its ticket. */
   readonly ticket: number
   readonly waitMs: number
   /** Absent if any server of the build will do, and no other. */

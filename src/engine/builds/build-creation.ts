@@ -2,7 +2,7 @@
 import { FleetError } from '../../contracts/errors.js'
 import type { Versioned } from '../../contracts/store.js'
 import { type Build, keyOf, type Ref } from '../../rules/model/resources.js'
-import type { BuildInput } from '../../rules/validation/requests.js'
+import type { BuildInput } from '../../rules/validation/build-schema.js'
 import type { WaitQueue } from '../allocation/wait-queue.js'
 import { buildEvent, type EngineContext } from '../context.js'
 import type { Loader } from '../persistence/loader.js'

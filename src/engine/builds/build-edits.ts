@@ -1,8 +1,7 @@
 /** Applies patches and updates to a build's record, and creates the errors of build operations. Pure. */
 import type { Backend } from '../../contracts/backend.js'
-import { FleetError } from '../../contracts/errors.js'
-import { invalidInput } from '../../contracts/invalid-input.js'
-import { canonical } from '../../rules/model/canonical.js'
+import { FleetError, invalidInput } from '../../contracts/errors.js'
+import { canonical } from '../../rules/model/values.js'
 import { type Build, type BuildSpec, keyOf, type Ref } from '../../rules/model/resources.js'
 import { invalid, isObject, type Problem, type Refused, shown } from '../../rules/validation/problem.js'
 import {
@@ -11,8 +10,8 @@ import {
   checkBounds,
   checkForBackend,
   readBuildInput,
-} from '../../rules/validation/requests.js'
-import { runFieldsIn } from '../../rules/validation/run.js'
+} from '../../rules/validation/build-schema.js'
+import { runFieldsIn } from '../../rules/validation/run-schema.js'
 import { refOf } from '../context.js'
 
 /** What a build's spec says, and the fields of its template that the backend ignores. */

@@ -1,9 +1,8 @@
 /** Patches, updates, drains and deletes builds. A call resolves when its change is validated, durable and applied. */
-import { FleetError } from '../../contracts/errors.js'
-import { invalidInput } from '../../contracts/invalid-input.js'
+import { FleetError, invalidInput } from '../../contracts/errors.js'
 import { transition } from '../../rules/lifecycle/lifecycle.js'
 import type { Ref } from '../../rules/model/resources.js'
-import { readPatch } from '../../rules/validation/requests.js'
+import { readPatch } from '../../rules/validation/build-schema.js'
 import type { WaitQueue } from '../allocation/wait-queue.js'
 import { buildEvent, type EngineContext } from '../context.js'
 import type { BuildWriter } from '../persistence/build-writer.js'

@@ -1,18 +1,23 @@
 /** Handles heartbeats in constant time and without I/O. Updates records only if the state, health or players have changed. */
-import type {
-  EndedSession,
-  GameState,
-  Heartbeat,
-  HeartbeatAnswer,
-  NumberedSessionConfig,
-  SessionConfig,
-  SeveralSessions,
+import {
+  type EndedSession,
+  type GameState,
+  type Heartbeat,
+  type HeartbeatAnswer,
+  maintenanceNotice,
+  type NumberedSessionConfig,
+  type SessionConfig,
+  type SeveralSessions,
 } from '../../rules/game/heartbeat.js'
-import { maintenanceNotice } from '../../rules/game/maintenance-notice.js'
-import { afterEmptyHeartbeat } from '../../rules/lifecycle/claims.js'
+import {
+  afterEmptyHeartbeat,
+  endedNumber,
+  endsOne,
+  isOutdated,
+  lastNumber,
+} from '../../rules/lifecycle/server-sessions.js'
 import { afterReport, healthOf, noReports, reachesUnhealthyLimit } from '../../rules/lifecycle/health.js'
 import { isIdle, type ServerEvent, transition } from '../../rules/lifecycle/lifecycle.js'
-import { endedNumber, endsOne, isOutdated, lastNumber } from '../../rules/lifecycle/sessions.js'
 import { keyOf, type Server, type Session } from '../../rules/model/resources.js'
 import { keptPlayers } from '../../rules/model/sizes.js'
 import type { EngineContext } from '../context.js'

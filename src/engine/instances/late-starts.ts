@@ -2,8 +2,8 @@
  * Marks servers that take too long to start as late, so that the scaler starts others beside them, and reports them through
  * the condition `LateServers`. Reads only servers that are starting.
  */
-import { afterLateStart, afterStart, startLimitMs } from '../../rules/lifecycle/late-starts.js'
-import { type LifeLimits, lifeLimits } from '../../rules/lifecycle/limits.js'
+import { afterLateStart, afterStart, startLimitMs } from '../../rules/lifecycle/backoff.js'
+import { type LifeLimits, lifeLimits } from '../../rules/lifecycle/health.js'
 import type { EngineContext } from '../context.js'
 import type { WaitQueue } from '../allocation/wait-queue.js'
 import type { Conditions } from '../reporting/conditions.js'

@@ -3,8 +3,7 @@
  * change it. Heartbeat answers take it from there.
  */
 import { FleetError } from '../../contracts/errors.js'
-import { transition } from '../../rules/lifecycle/lifecycle.js'
-import { afterAnnouncement, checkMaintenanceTime } from '../../rules/lifecycle/maintenance.js'
+import { afterAnnouncement, checkMaintenanceTime, transition } from '../../rules/lifecycle/lifecycle.js'
 import type { Maintenance, MaintenanceSource } from '../../rules/model/resources.js'
 import type { EngineContext } from '../context.js'
 import { LostServer, type ServerWriter } from '../persistence/server-writer.js'

@@ -4,8 +4,7 @@
  * durable.
  */
 import { FleetError } from '../../contracts/errors.js'
-import { isIdle, transition } from '../../rules/lifecycle/lifecycle.js'
-import { maxReservationMs } from '../../rules/lifecycle/reservation.js'
+import { isIdle, maxReservationMs, transition } from '../../rules/lifecycle/lifecycle.js'
 import { keyOf } from '../../rules/model/resources.js'
 import { type EngineContext, serverEvent } from '../context.js'
 import { LostServer, type ServerWriter } from '../persistence/server-writer.js'

@@ -1,11 +1,9 @@
 /** Changes the labels, annotations, counters and lists of servers. They are in the records, so a restart does not change them. */
-import { FleetError } from '../../contracts/errors.js'
-import { invalidInput } from '../../contracts/invalid-input.js'
+import { FleetError, invalidInput } from '../../contracts/errors.js'
 import { transition } from '../../rules/lifecycle/lifecycle.js'
-import { updatedData } from '../../rules/lifecycle/server-data.js'
+import { readDataUpdate, updatedData } from '../../rules/lifecycle/server-data.js'
 import { keyOf } from '../../rules/model/resources.js'
 import type { Problem } from '../../rules/validation/problem.js'
-import { readDataUpdate } from '../../rules/validation/server-data.js'
 import type { EngineContext } from '../context.js'
 import { LostServer, type ServerWriter } from '../persistence/server-writer.js'
 import type { ServerEntry } from '../state/entries.js'

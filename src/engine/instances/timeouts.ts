@@ -4,8 +4,8 @@
  * does not depend on the size of the fleet.
  */
 import { transition } from '../../rules/lifecycle/lifecycle.js'
-import { type LifeLimits, lifeLimits } from '../../rules/lifecycle/limits.js'
-import { counted } from '../../rules/model/counted.js'
+import { type LifeLimits, lifeLimits } from '../../rules/lifecycle/health.js'
+import { counted } from '../../rules/validation/problem.js'
 import type { EngineContext } from '../context.js'
 import type { Conditions } from '../reporting/conditions.js'
 import type { BuildEntry, ServerEntry } from '../state/entries.js'

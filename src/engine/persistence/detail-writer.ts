@@ -6,7 +6,7 @@ import { type Detail, keyOf } from '../../rules/model/resources.js'
 import { isWrittenAtInterval, isWrittenAtOnce, type LastWrite } from '../../rules/planning/player-writes.js'
 import { type EngineContext, serverEvent } from '../context.js'
 import type { ServerEntry } from '../state/entries.js'
-import { counted } from '../../rules/model/counted.js'
+import { counted } from '../../rules/validation/problem.js'
 
 export class DetailWriter {
   readonly #ctx: EngineContext

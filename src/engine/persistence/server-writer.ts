@@ -2,15 +2,18 @@
 import type { Clock } from '../../contracts/clock.js'
 import { FleetError } from '../../contracts/errors.js'
 import type { Store, Versioned } from '../../contracts/store.js'
-import { isIdle, transition } from '../../rules/lifecycle/lifecycle.js'
-import { unlapsed } from '../../rules/lifecycle/reservation.js'
-import { isSameHolds, withInitialHolds } from '../../rules/lifecycle/seats.js'
-import { isSameData, mergedData } from '../../rules/lifecycle/server-data.js'
-import { hasLaterEnd, isSameSessions, sessionWithId } from '../../rules/lifecycle/sessions.js'
-import { isError } from '../../rules/model/realms.js'
+import { isIdle, transition, unlapsed } from '../../rules/lifecycle/lifecycle.js'
+import {
+  hasLaterEnd,
+  isSameHolds,
+  isSameSessions,
+  sessionWithId,
+  withInitialHolds,
+} from '../../rules/lifecycle/server-sessions.js'
+import { isSameData, mergedData, repairedData } from '../../rules/lifecycle/server-data.js'
+import { isError } from '../../rules/model/values.js'
 import type { Server } from '../../rules/model/resources.js'
 import { withChange } from '../../rules/planning/selection.js'
-import { repairedData } from '../../rules/validation/server-data.js'
 import type { Place, ServerEntry } from '../state/entries.js'
 import type { Inventory } from '../state/inventory.js'
 import { isInStore, isUncertain, isUnsaved } from '../state/queries.js'

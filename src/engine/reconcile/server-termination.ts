@@ -4,11 +4,15 @@
  */
 import { developmentGraceMs } from '../../contracts/backend.js'
 import { FleetError } from '../../contracts/errors.js'
-import { isBeforeReady } from '../../rules/lifecycle/endings.js'
-import { lifeLimits } from '../../rules/lifecycle/limits.js'
-import { nextTerminationStep, remainingGraceMs, type TerminationInput } from '../../rules/lifecycle/termination.js'
+import {
+  isBeforeReady,
+  nextTerminationStep,
+  remainingGraceMs,
+  type TerminationInput,
+} from '../../rules/lifecycle/termination.js'
+import { lifeLimits } from '../../rules/lifecycle/health.js'
 import { secretMask } from '../../rules/model/names.js'
-import { graceSecondsOf } from '../../rules/validation/template.js'
+import { graceSecondsOf } from '../../rules/validation/pod-template.js'
 import { withTimeout } from '../../util/with-timeout.js'
 import { type EngineContext, serverEvent } from '../context.js'
 import type { BuildWriter } from '../persistence/build-writer.js'

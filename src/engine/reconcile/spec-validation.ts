@@ -5,7 +5,7 @@
  */
 import { FleetError } from '../../contracts/errors.js'
 import { type Build, type BuildSpec, keyOf } from '../../rules/model/resources.js'
-import { checkForBackend, readBuildInput } from '../../rules/validation/requests.js'
+import { checkForBackend, readBuildInput } from '../../rules/validation/build-schema.js'
 import { type EngineContext, refOf } from '../context.js'
 import { type Conditions, hasCondition, withSpecProblems } from '../reporting/conditions.js'
 import type { BuildEntry } from '../state/entries.js'

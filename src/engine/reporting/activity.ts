@@ -5,7 +5,7 @@
 import type { Clock } from '../../contracts/clock.js'
 import type { ActivityCrash, ActivityMinute, BuildStats, FleetActivity } from '../../contracts/observer.js'
 import type { Ending } from '../../rules/model/resources.js'
-import { type BuildCounts, noServers, sumOfCounts } from '../../rules/model/status.js'
+import { type BuildCounts, noServers, sumOfCounts } from '../../rules/model/build-status.js'
 import { DurationHistogram } from '../../util/duration-histogram.js'
 import type { BuildEntry, ServerEntry } from '../state/entries.js'
 import type { Inventory } from '../state/inventory.js'

@@ -5,7 +5,7 @@
 import { FleetError, messageOf } from '../../contracts/errors.js'
 import type { Build, Condition, ConditionType, Ending } from '../../rules/model/resources.js'
 import { cutMessage } from '../../rules/model/sizes.js'
-import { withCondition, withoutCondition } from '../../rules/model/status.js'
+import { withCondition, withoutCondition } from '../../rules/model/build-status.js'
 import { buildEvent, type EngineContext } from '../context.js'
 import type { BuildWriter } from '../persistence/build-writer.js'
 import type { BuildEntry, ServerEntry } from '../state/entries.js'

@@ -1,16 +1,16 @@
 /** Emits events for changes to builds and servers, and logs those that an operator should act on. Does not modify any state. */
 import { messageOf } from '../../contracts/errors.js'
 import { reservedMetadataKeys } from '../../rules/game/metadata-keys.js'
-import { sessionEndReason, type SessionEndReason } from '../../rules/lifecycle/endings.js'
+import { sessionEndReason, type SessionEndReason } from '../../rules/lifecycle/termination.js'
 import type { Build, BuildSpec, Ending, EndingReason, Server, Session } from '../../rules/model/resources.js'
-import { sessionUid } from '../../rules/lifecycle/sessions.js'
+import { sessionUid } from '../../rules/lifecycle/server-sessions.js'
 import { dataChanges } from '../../rules/lifecycle/server-data.js'
 import { cutList, cutMessage } from '../../rules/model/sizes.js'
-import { buildHealth } from '../../rules/model/status.js'
+import { buildHealth } from '../../rules/model/build-status.js'
 import { buildEvent, type EngineContext, serverEvent } from '../context.js'
 import type { BuildEntry, ServerEntry } from '../state/entries.js'
 import type { Activity } from './activity.js'
-import { counted } from '../../rules/model/counted.js'
+import { counted } from '../../rules/validation/problem.js'
 
 interface WhyEnded {
   readonly reason: SessionEndReason

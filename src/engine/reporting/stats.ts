@@ -1,6 +1,6 @@
 /** The statistics of every build, for metrics. */
 import type { BuildStats } from '../../contracts/observer.js'
-import { buildHealth } from '../../rules/model/status.js'
+import { buildHealth } from '../../rules/model/build-status.js'
 import type { BuildEntry } from '../state/entries.js'
 import type { Inventory } from '../state/inventory.js'
 import { countsOf, generationsOf, readinessOfBuild } from '../state/queries.js'

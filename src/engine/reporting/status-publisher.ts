@@ -1,5 +1,5 @@
 /** Publishes the status of builds to a store that displays it to people: at most once every 250 ms per build. */
-import { canonical } from '../../rules/model/canonical.js'
+import { canonical } from '../../rules/model/values.js'
 import type { BuildSpec } from '../../rules/model/resources.js'
 import { gameServerBuild } from '../../rules/model/wire.js'
 import type { EngineContext } from '../context.js'

@@ -1,5 +1,5 @@
 /** Ends holds of seats at their time, with one timer for each server that has any. A late timer does no harm: expired holds are not counted. */
-import { afterLapse } from '../../rules/lifecycle/seats.js'
+import { afterLapse } from '../../rules/lifecycle/server-sessions.js'
 import { transition } from '../../rules/lifecycle/lifecycle.js'
 import type { EngineContext } from '../context.js'
 import type { ServerEntry } from '../state/entries.js'

@@ -3,8 +3,8 @@
  * into it wait for it instead of beginning others: each of their calls allocates the same session, so all of them get its server.
  */
 import { FleetError } from '../../contracts/errors.js'
-import type { AllocationRequest } from '../../rules/model/allocation.js'
-import type { JoinRequest } from '../../rules/validation/seats.js'
+import type { AllocationRequest } from '../../rules/model/allocation-request.js'
+import type { CheckedJoin } from '../../rules/validation/session-schema.js'
 import type { Allocator } from '../allocation/allocator.js'
 import type { AllocateOptions } from '../allocation/call-in-progress.js'
 import type { EngineContext } from '../context.js'
@@ -41,7 +41,7 @@ export class Joins {
    * session while its players are on their way. If there is none, begins one with `orAllocate`, and otherwise rejects with `no-room`.
    * Rejects with `draining`, and otherwise like `Seats.reserve` and `Allocator.allocate`.
    */
-  async join(request: JoinRequest, options: AllocateOptions): Promise<ServerEntry> {
+  async join(request: CheckedJoin, options: AllocateOptions): Promise<ServerEntry> {
     const { clock } = this.#ctx
     const { seats } = this.#deps
     const since = clock.elapsed()
@@ -63,12 +63,12 @@ export class Joins {
     }
   }
 
-  #startUnderWay(request: JoinRequest, count: number): Start | undefined {
+  #startUnderWay(request: CheckedJoin, count: number): Start | undefined {
     return [...(this.#starts.get(targetOf(request)) ?? [])].find(({ free }) => free >= count)
   }
 
   /** The players are those whom the session begins with, so they have seats there. */
-  #begin(request: JoinRequest, count: number, options: AllocateOptions): Promise<ServerEntry> {
+  #begin(request: CheckedJoin, count: number, options: AllocateOptions): Promise<ServerEntry> {
     const { buildID, players, select, sessionCookie, sessionID = this.#newID() } = request
     const target = select ? { select } : { buildID: buildID ?? '' }
     const start: Start = {
@@ -82,7 +82,7 @@ export class Joins {
     return this.#follow(start, request, count, options)
   }
 
-  async #follow(start: Start, request: JoinRequest, count: number, options: AllocateOptions): Promise<ServerEntry> {
+  async #follow(start: Start, request: CheckedJoin, count: number, options: AllocateOptions): Promise<ServerEntry> {
     const { sessionID } = start.request
     start.free -= count
     start.calls++
@@ -99,7 +99,7 @@ export class Joins {
     return this.#reserve(entry, sessionID, request)
   }
 
-  async #reserve(entry: ServerEntry, sessionID: string, request: JoinRequest): Promise<ServerEntry> {
+  async #reserve(entry: ServerEntry, sessionID: string, request: CheckedJoin): Promise<ServerEntry> {
     await this.#deps.seats.reserve(entry, sessionID, request)
     return entry
   }
@@ -117,6 +117,6 @@ export class Joins {
   }
 }
 
-function targetOf({ buildID, select }: JoinRequest): string {
+function targetOf({ buildID, select }: CheckedJoin): string {
   return JSON.stringify([buildID, select])
 }

@@ -1,9 +1,8 @@
 /** Creates the errors that calls about seats are rejected with. */
 import { FleetError } from '../../contracts/errors.js'
-import type { Seats } from '../../rules/lifecycle/seats.js'
-import { counted } from '../../rules/model/counted.js'
+import type { Seats } from '../../rules/lifecycle/server-sessions.js'
+import { counted, shown } from '../../rules/validation/problem.js'
 import { sizeLimits } from '../../rules/model/sizes.js'
-import { shown } from '../../rules/validation/problem.js'
 import type { BuildEntry } from '../state/entries.js'
 
 export function noSessionError(sessionID: string): FleetError {

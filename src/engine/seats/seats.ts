@@ -3,13 +3,13 @@
  * server's record with the holds is durable, so that a restart or another leader does not give it again.
  */
 import { FleetError } from '../../contracts/errors.js'
-import { reserved, withoutPlayers } from '../../rules/lifecycle/seats.js'
+import { reserved, withoutPlayers } from '../../rules/lifecycle/server-sessions.js'
 import { transition } from '../../rules/lifecycle/lifecycle.js'
-import { counted } from '../../rules/model/counted.js'
+import { counted } from '../../rules/validation/problem.js'
 import { keyOf, type SeatHold } from '../../rules/model/resources.js'
-import { sessionKey } from '../../rules/model/session-ids.js'
+import { sessionKey } from '../../rules/model/names.js'
 import { cutList } from '../../rules/model/sizes.js'
-import type { JoinRequest, RoomQuery, SeatRequest } from '../../rules/validation/seats.js'
+import type { CheckedJoin, RoomQuery, SeatRequest } from '../../rules/validation/session-schema.js'
 import { type EngineContext, serverEvent } from '../context.js'
 import { LostServer, type ServerWriter } from '../persistence/server-writer.js'
 import type { ServerEntry } from '../state/entries.js'
@@ -76,7 +76,7 @@ export class Seats {
    * The server of the fullest session that has seats for all players, or of the one that they have joined before and are on their way to.
    * Undefined if there is none. Throws `not-found`, `invalid` if no session can have seats, and `draining`.
    */
-  joinable(request: JoinRequest): ServerEntry | undefined {
+  joinable(request: CheckedJoin): ServerEntry | undefined {
     const builds = this.#finder.buildsOf(request)
     const players = [...new Set(request.players)]
     const joined = this.#finder.alreadyJoined(request, players)
@@ -87,7 +87,7 @@ export class Seats {
   }
 
   /** How many seats a new session has for certain, whichever of the builds it belongs to. */
-  leastSeats(request: JoinRequest): number {
+  leastSeats(request: CheckedJoin): number {
     return Math.min(...this.#finder.buildsOf(request).map(({ record }) => record.spec.seatsPerSession ?? 1))
   }
 

@@ -1,9 +1,9 @@
 /** Finds sessions with free seats, the fullest first, so that matches become full. */
-import { hasSeat, seatsOf } from '../../rules/lifecycle/seats.js'
-import type { ServerSelector } from '../../rules/model/allocation.js'
-import { noData } from '../../rules/model/server-data.js'
+import { hasSeat, seatsOf } from '../../rules/lifecycle/server-sessions.js'
+import type { ServerSelector } from '../../rules/model/allocation-request.js'
+import { noData } from '../../rules/lifecycle/server-data.js'
 import { fits } from '../../rules/planning/selection.js'
-import type { SessionTarget } from '../../rules/validation/seats.js'
+import type { CheckedTarget } from '../../rules/validation/session-schema.js'
 import { noSelectedBuildError, selectedBuilds } from '../allocation/selected-builds.js'
 import type { EngineContext } from '../context.js'
 import { withFreeSeats } from '../state/best-candidate.js'
@@ -22,7 +22,7 @@ export class SessionFinder {
    * Yields the sessions that have so many free seats, those of the first selector first. Looks at each group of servers with the same data
    * once for each selector. Builds that are draining are passed over.
    */
-  *withFreeSeats(target: SessionTarget, seats: number): Generator<ServerEntry> {
+  *withFreeSeats(target: CheckedTarget, seats: number): Generator<ServerEntry> {
     const now = this.#ctx.clock.now()
     const seen = new Set<ServerEntry>()
     for (const selector of selectorsOf(target)) {
@@ -41,7 +41,7 @@ export class SessionFinder {
    * The session that an earlier call has joined these players to, so that a repeated call joins them to the same one: all of them have
    * seats there, and some are still on their way.
    */
-  alreadyJoined(target: SessionTarget, players: readonly string[]): ServerEntry | undefined {
+  alreadyJoined(target: CheckedTarget, players: readonly string[]): ServerEntry | undefined {
     const { clock, inventory } = this.#ctx
     const now = clock.now()
     const found = inventory.players.find(inventory.everyBuild, players[0] ?? '')
@@ -57,7 +57,7 @@ export class SessionFinder {
   }
 
   /** Throws `not-found` if the target names no build that exists, and `invalid` if none of them says how many seats a session has. */
-  buildsOf(target: SessionTarget): readonly BuildEntry[] {
+  buildsOf(target: CheckedTarget): readonly BuildEntry[] {
     const { inventory } = this.#ctx
     const builds = new Set(selectorsOf(target).flatMap((selector) => selectedBuilds(inventory, selector)))
     const [first] = builds
@@ -66,7 +66,7 @@ export class SessionFinder {
     return [...builds]
   }
 
-  #fitsAny({ build, record }: ServerEntry, target: SessionTarget): boolean {
+  #fitsAny({ build, record }: ServerEntry, target: CheckedTarget): boolean {
     return selectorsOf(target).some(
       (selector) =>
         selectedBuilds(this.#ctx.inventory, selector).includes(build) &&
@@ -75,7 +75,7 @@ export class SessionFinder {
   }
 }
 
-function selectorsOf({ buildID = '', select }: SessionTarget): readonly ServerSelector[] {
+function selectorsOf({ buildID = '', select }: CheckedTarget): readonly ServerSelector[] {
   return select ?? [{ builds: [buildID] }]
 }
 

@@ -1,7 +1,7 @@
 /** Chooses among the candidates of builds. A group of servers with the same data is evaluated once, and builds that are draining are passed over. */
-import type { ServerSelector } from '../../rules/model/allocation.js'
-import { noData, type ServerData } from '../../rules/model/server-data.js'
-import { isByTime, rankOf } from '../../rules/planning/order.js'
+import type { ServerSelector } from '../../rules/model/allocation-request.js'
+import { noData, type ServerData } from '../../rules/lifecycle/server-data.js'
+import { isByTime, rankOf } from '../../rules/planning/server-choice.js'
 import { fits, type Selection } from '../../rules/planning/selection.js'
 import {
   type AllocatableBucket,

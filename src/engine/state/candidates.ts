@@ -7,10 +7,9 @@
  * allocated from the first request that selects servers of the build, their machines from the first order by machine, and free seats from
  * the first search for them.
  */
-import { seatsOf } from '../../rules/lifecycle/seats.js'
-import { sessionsPerServer } from '../../rules/lifecycle/sessions.js'
-import { canonical } from '../../rules/model/canonical.js'
-import { noData, type ServerData } from '../../rules/model/server-data.js'
+import { seatsOf, sessionsPerServer } from '../../rules/lifecycle/server-sessions.js'
+import { canonical } from '../../rules/model/values.js'
+import { noData, type ServerData } from '../../rules/lifecycle/server-data.js'
 import type { Bucket, BuildEntry, ServerEntry } from './entries.js'
 import { type Link, LinkedSet, unlinked } from './linked-set.js'
 import { type Machine, type MachineLoads, machineOf } from './machine-loads.js'
@@ -51,7 +50,7 @@ export interface MachineServers {
 }
 
 /** Where a server is in the index of its build. */
-export interface Position {
+export interface CandidatePosition {
   /** Undefined while it is no candidate. */
   group: Group | undefined
   /** Of `data`. Kept while it is no candidate. */
@@ -235,7 +234,7 @@ export class Candidates {
     if (from && --from.size === 0) this.#groupsLike(from).delete(from.key)
   }
 
-  #groupOf(entry: ServerEntry, position: Position): Group {
+  #groupOf(entry: ServerEntry, position: CandidatePosition): Group {
     const { data } = entry.record
     const { group, key: known } = position
     const isOfCurrent = isCurrent(entry)
@@ -253,13 +252,13 @@ export class Candidates {
     return isOfCurrent ? this.#groups.current : this.#groups.outdated
   }
 
-  #isOnOtherMachine(entry: ServerEntry, { bucket, machine }: Position): boolean {
+  #isOnOtherMachine(entry: ServerEntry, { bucket, machine }: CandidatePosition): boolean {
     return this.#machines !== undefined && bucket !== undefined && machine?.machine.name !== machineOf(entry)
   }
 
   #placeAllocatable(
     entry: ServerEntry,
-    position: Position,
+    position: CandidatePosition,
     to: Group | undefined,
     bucket: AllocatableBucket | undefined,
   ): void {
@@ -339,7 +338,7 @@ function machineLinkOf(entry: ServerEntry): Link<ServerEntry> {
   return positionOf(entry).machineLink
 }
 
-function positionOf(entry: ServerEntry): Position {
+function positionOf(entry: ServerEntry): CandidatePosition {
   return (entry.position ??= {
     group: undefined,
     key: undefined,

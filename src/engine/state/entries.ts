@@ -1,19 +1,17 @@
 /** What the engine keeps in memory about each build and each server during a leadership term. Changed through the inventory. */
 import type { Instance } from '../../contracts/backend.js'
-import { gamePortsOf } from '../../rules/game/game-ports.js'
+import { gamePortsOf } from '../../rules/validation/pod-template.js'
 import type { EndedSession, HeartbeatAnswer } from '../../rules/game/heartbeat.js'
-import { type Backoff, noBackoff } from '../../rules/lifecycle/backoff.js'
-import type { Claim } from '../../rules/lifecycle/claims.js'
+import { type Backoff, type Losses, noBackoff } from '../../rules/lifecycle/backoff.js'
+import type { Claim } from '../../rules/lifecycle/server-sessions.js'
 import { type HealthReports, noReports } from '../../rules/lifecycle/health.js'
-import type { Losses } from '../../rules/lifecycle/losses.js'
-import { initialData } from '../../rules/lifecycle/server-data.js'
-import type { DeclaredPorts } from '../../rules/model/named-ports.js'
+import { initialData, type ServerData } from '../../rules/lifecycle/server-data.js'
+import type { DeclaredPorts } from '../../rules/model/ports.js'
 import { sessionHostId } from '../../rules/model/names.js'
 import type { Build, Condition, Maintenance, NewSession, Ref, Server, Session } from '../../rules/model/resources.js'
-import type { ServerData } from '../../rules/model/server-data.js'
 import type { Selection } from '../../rules/planning/selection.js'
-import { templateHash } from '../../rules/planning/template-hash.js'
-import type { Candidates, Position } from './candidates.js'
+import { templateHash } from '../../rules/planning/rollout.js'
+import type { Candidates, CandidatePosition } from './candidates.js'
 import { type Link, LinkedSet, unlinked } from './linked-set.js'
 import { isDraining } from './queries.js'
 
@@ -92,7 +90,7 @@ export interface ServerEntry {
   /** The server's position in `heldReady` or `dueReady` of its build. */
   readonly nextHeartbeatLink: Link<ServerEntry>
   /** Its position in `candidates` of the build. Undefined until it has had one. */
-  position: Position | undefined
+  position: CandidatePosition | undefined
   /** The places that callers have taken for sessions that the record does not have yet, in the order in which they came. */
   places: readonly Place[]
   /** The game's reports that it has ended sessions, until that is durable. Until then the record has these sessions. */

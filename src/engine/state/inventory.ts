@@ -2,17 +2,24 @@
  * Keeps every build and server in memory, indexed so that the cost of handling an event does not grow with the fleet.
  * Synchronous and without I/O, so decisions made here cannot interleave.
  */
-import { gamePortsOf } from '../../rules/game/game-ports.js'
-import { initialData } from '../../rules/lifecycle/server-data.js'
-import { sessionByKey, sessionsPerServer, sessionWithId } from '../../rules/lifecycle/sessions.js'
+import { gamePortsOf } from '../../rules/validation/pod-template.js'
+import { initialData, repairedData } from '../../rules/lifecycle/server-data.js'
+import { sessionByKey, sessionsPerServer, sessionWithId } from '../../rules/lifecycle/server-sessions.js'
 import { type Build, type BuildSpec, draftOf, keyOf, type Ref, type Server } from '../../rules/model/resources.js'
-import { sessionKey } from '../../rules/model/session-ids.js'
+import { sessionKey } from '../../rules/model/names.js'
 import type { NameableBuild } from '../../rules/planning/selection.js'
-import { templateHash } from '../../rules/planning/template-hash.js'
-import { repairedData } from '../../rules/validation/server-data.js'
+import { templateHash } from '../../rules/planning/rollout.js'
 import { candidatesOf, freePlacesOn } from './candidates.js'
-import { clearSession, newBuild, newServer, noPlaces } from './entries.js'
-import type { Bucket, BuildEntry, Place, ServerEntry } from './entries.js'
+import {
+  type Bucket,
+  type BuildEntry,
+  clearSession,
+  newBuild,
+  newServer,
+  noPlaces,
+  type Place,
+  type ServerEntry,
+} from './entries.js'
 import { MachineLoads } from './machine-loads.js'
 import { NamedBuilds } from './named-builds.js'
 import { PlayerIndex } from './player-index.js'
@@ -20,10 +27,10 @@ import { bucketOf, isDraining, isReady, placeOf, serverCount, serversOf } from '
 import { SessionIndex } from './session-index.js'
 
 /** What an inventory reports, in the order in which it happened. */
-export type Change = ServerChange | BuildChange | PlacesChange
+export type Change = ServerReplaced | BuildReplaced | PlacesChange
 
 /** A server's record was replaced. */
-export interface ServerChange {
+export interface ServerReplaced {
   readonly type: 'server'
   readonly entry: ServerEntry
   readonly before: Server
@@ -34,7 +41,7 @@ export interface ServerChange {
 }
 
 /** A build's record was replaced. */
-export interface BuildChange {
+export interface BuildReplaced {
   readonly type: 'build'
   readonly build: BuildEntry
   readonly before: Build

@@ -1,10 +1,10 @@
 /** Read-only queries on inventory entries. */
 import type { Backend } from '../../contracts/backend.js'
 import type { Build, BuildSpec, Session } from '../../rules/model/resources.js'
-import { type BuildCounts, buildHealth, type BuildReadiness, readinessOf } from '../../rules/model/status.js'
-import { isAllocatable } from '../../rules/planning/allocation.js'
+import { type BuildCounts, buildHealth, type BuildReadiness, readinessOf } from '../../rules/model/build-status.js'
+import { isAllocatable } from '../../rules/planning/server-choice.js'
 import { clamped } from '../../rules/planning/scaling.js'
-import { endsOne, serversFor, withSessionsStandingBy } from '../../rules/lifecycle/sessions.js'
+import { endsOne, serversFor, withSessionsStandingBy } from '../../rules/lifecycle/server-sessions.js'
 import type { Bucket, BuildEntry, Place, ServerEntry } from './entries.js'
 
 /** True if the server runs, or will run, the build's current template. */

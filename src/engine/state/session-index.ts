@@ -1,6 +1,6 @@
 /** Finds the server of a session, also while the server is only reserved for it. */
 import type { Server } from '../../rules/model/resources.js'
-import { sessionKey } from '../../rules/model/session-ids.js'
+import { sessionKey } from '../../rules/model/names.js'
 import type { ServerEntry } from './entries.js'
 
 export class SessionIndex {

@@ -1,10 +1,8 @@
 /** Checks that run before a handler: the limit on concurrent requests, then the host app's hooks. */
 import { FleetError } from '../../contracts/errors.js'
-import type { Logger } from '../../contracts/logger.js'
-import { loggerOf } from '../../contracts/stderr-logger.js'
+import { type Logger, loggerOf } from '../../contracts/logger.js'
 import { aFunction, aLogger, aNumber, type OptionTypes } from '../../contracts/option-checks.js'
-import { counted } from '../../rules/model/counted.js'
-import { isObject } from '../../rules/validation/problem.js'
+import { counted, isObject } from '../../rules/validation/problem.js'
 import type { ApiRequest, Exchange, Handler, Identity } from '../core/exchange.js'
 import { HttpError, retryAfter } from '../core/responses.js'
 import type { Operation } from '../operations.js'

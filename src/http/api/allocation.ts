@@ -1,6 +1,5 @@
 /** The allocation API: one operation, which allocates a server to a session. */
-import { type ErrorCode, FleetError } from '../../contracts/errors.js'
-import { accepted } from '../../contracts/invalid-input.js'
+import { accepted, type ErrorCode, FleetError } from '../../contracts/errors.js'
 import type { AllocateManyOptions, AllocateOptions } from '../../contracts/fleet.js'
 import { defaultLimits } from '../../contracts/options.js'
 import {
@@ -13,16 +12,16 @@ import {
   strings,
 } from '../../contracts/option-checks.js'
 import { type FleetInternals, internalsOf } from '../../fleet/internals.js'
-import { isGuid } from '../../rules/model/session-ids.js'
-import { guidAllocationRequest } from '../../rules/schemas/allocation.js'
+import { isGuid } from '../../rules/model/names.js'
+import { guidAllocationRequest } from '../../rules/validation/allocation-schema.js'
 import { isObject, shown } from '../../rules/validation/problem.js'
 import { checkFieldNames, compile } from '../../rules/validation/validator.js'
-import type { CorsOptions } from '../access/cors.js'
+import type { CorsOptions } from '../access/browsers.js'
 import { ConcurrencyLimit, guard, type GuardOptions, guardOptionTypes } from '../access/guard.js'
 import { defaultMaxBodyBytes, readJson } from '../core/bodies.js'
 import { callerOf, type Exchange, type Handler } from '../core/exchange.js'
 import { allocationStatuses, errorResponse, json } from '../core/responses.js'
-import { forwarding } from '../forwarding/forward.js'
+import { forwarding } from '../forwarding.js'
 import type { Compat, SessionIDs } from '../openapi/operation-docs.js'
 import {
   createRoutes,
@@ -31,7 +30,7 @@ import {
   type RouteGroup,
   type Routes,
   type RoutesOptions,
-} from '../routes/routes.js'
+} from '../route-binding.js'
 import { type AnsweredAllocation, dialectOf } from './compat.js'
 import { readFlag, readWaitMs, refuseMisspelled, refuseOptionsIn, waiting, waitOption } from './parameters.js'
 
@@ -190,7 +189,7 @@ function requireGuid(request: unknown): void {
 const queryOptions = { ...waitOption, confirm: 'confirm' } as const
 
 /** What `fleet.allocateMany` resolves with. */
-export type AnsweredResult =
+type AnsweredResult =
   | { readonly sessionID: string; readonly allocation: AnsweredAllocation; readonly error?: never }
   | { readonly sessionID: string; readonly allocation?: never; readonly error: FleetError }
 

@@ -10,9 +10,9 @@ import type {
   GameServerBuildDetail,
   GameServerDetail,
 } from '../../rules/model/wire.js'
-import { allocationRequest } from '../../rules/schemas/allocation.js'
+import { allocationRequest } from '../../rules/validation/allocation-schema.js'
 import { isObject } from '../../rules/validation/problem.js'
-import { specFields } from '../../rules/validation/requests.js'
+import { specFields } from '../../rules/validation/build-schema.js'
 import type { Compat } from '../openapi/operation-docs.js'
 
 /** The result of `fleet.allocate`. Only the fields of the service description are required. */

@@ -5,7 +5,7 @@ import { internalsOf } from '../../fleet/internals.js'
 import { errorCodeHeader } from '../../rules/model/wire.js'
 import { guard, type GuardOptions, guardOptionTypes } from '../access/guard.js'
 import { errorResponse, type HttpResponse, json, managementStatuses, retryAfter } from '../core/responses.js'
-import { createRoutes, type PrefixOption, prefixType, type RouteGroup, type Routes } from '../routes/routes.js'
+import { createRoutes, type PrefixOption, prefixType, type RouteGroup, type Routes } from '../route-binding.js'
 
 /** `fleetMetrics(fleet)` from `gamekeeper/metrics`, or any other source of Prometheus metrics. */
 export interface MetricsSource {

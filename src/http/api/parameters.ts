@@ -11,7 +11,7 @@ import { type HttpResponse, jsonInSlices } from '../core/responses.js'
 import { type OperationName, operations } from '../operations.js'
 
 /** The resource that a path names. */
-export function refOf(exchange: Pick<Exchange, 'param'>): Ref {
+export function refInPath(exchange: Pick<Exchange, 'param'>): Ref {
   return { namespace: exchange.param('namespace'), name: exchange.param('name') }
 }
 
@@ -102,7 +102,7 @@ function closingError(): FleetError {
   return new FleetError('closed', 'this host is closing; retry on another host, or here after its restart')
 }
 
-export interface Listed<T, F> {
+interface Listed<T, F> {
   list(filter: F): Promise<readonly T[]>
   page(options: PageOptions & F): Promise<Page<T>>
 }

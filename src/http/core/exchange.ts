@@ -1,5 +1,5 @@
 /** A request as handlers see it. `NodeExchange` reads it from `node:http`, `WebExchange` from a web-standard Request. */
-import type { Caller, CallerKind } from '../../contracts/audit.js'
+import type { Caller, CallerKind } from '../../contracts/call-options.js'
 import type { HttpResponse } from './responses.js'
 
 /** The part of a request that the host app's hooks can see: everything except the body. */
@@ -43,7 +43,7 @@ export interface Match<T> {
   readonly params: Params
 }
 
-export interface Target {
+export interface RequestTarget {
   /** Without the prefix at which the routes are mounted. */
   readonly path: string
   /** The query as sent, without the question mark. */
@@ -64,7 +64,7 @@ export abstract class Exchange implements ApiRequest {
   #gone: AbortSignal | undefined
   #signal: AbortSignal | undefined
 
-  constructor(method: string, { path, search, params }: Target) {
+  constructor(method: string, { path, search, params }: RequestTarget) {
     this.method = method
     this.path = path
     this.#search = search

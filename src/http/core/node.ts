@@ -4,9 +4,9 @@ import type { Socket } from 'node:net'
 import { TLSSocket } from 'node:tls'
 import { systemClock } from '../../contracts/clock.js'
 import { discardRest } from '../../platform/http-server.js'
-import { isBytes } from '../../rules/model/realms.js'
+import { isBytes } from '../../rules/model/values.js'
 import { alreadyRead, disconnected, tooLarge } from './bodies.js'
-import { type ClientCertificate, Exchange, type Handler, type Match, type Target } from './exchange.js'
+import { type ClientCertificate, Exchange, type Handler, type Match, type RequestTarget } from './exchange.js'
 import { defaultStallMs, failure, type HttpResponse, jsonType, notFound } from './responses.js'
 
 export type NodeHandler = (request: IncomingMessage, response: ServerResponse, next?: (error?: unknown) => void) => void
@@ -31,11 +31,7 @@ async function answer(matched: NodeExchange, response: ServerResponse): Promise<
   }
 }
 
-export type NodeMatcher = (
-  request: IncomingMessage,
-  response: ServerResponse,
-  prefix?: string,
-) => NodeExchange | undefined
+type NodeMatcher = (request: IncomingMessage, response: ServerResponse, prefix?: string) => NodeExchange | undefined
 
 /** Finds the handler for a request. Returns undefined for a path that is outside `prefix` or unknown to `find`. */
 export function nodeMatcher(find: (path: string) => Match<Handler> | undefined): NodeMatcher {
@@ -70,17 +66,17 @@ const refuseHost: Handler = () =>
   Promise.resolve(failure(400, 'invalid', 'the Host header must be a host name or an address'))
 
 /** The request's path as sent, without the query. */
-export function pathOf({ url = '' }: Pick<IncomingMessage, 'url'>): string {
+function pathOf({ url = '' }: Pick<IncomingMessage, 'url'>): string {
   const queryAt = url.indexOf('?')
   return queryAt < 0 ? url : url.slice(0, queryAt)
 }
 
-export class NodeExchange extends Exchange {
+class NodeExchange extends Exchange {
   readonly #request: IncomingMessage
   readonly #response: ServerResponse
   readonly #handle: Handler
 
-  constructor(request: IncomingMessage, response: ServerResponse, handle: Handler, target: Target) {
+  constructor(request: IncomingMessage, response: ServerResponse, handle: Handler, target: RequestTarget) {
     super(request.method ?? 'GET', target)
     this.#request = request
     this.#response = response
@@ -139,7 +135,7 @@ export class NodeExchange extends Exchange {
 }
 
 /** For a stream, resolves when it has been sent completely. Otherwise returns immediately, and Node sends the rest. */
-export function sendResponse(
+function sendResponse(
   incoming: IncomingMessage,
   outgoing: ServerResponse,
   response: HttpResponse,

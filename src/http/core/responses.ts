@@ -2,11 +2,11 @@
 import { systemClock } from '../../contracts/clock.js'
 import { type ErrorCode, errorCodes, type ErrorDetails, FleetError } from '../../contracts/errors.js'
 import { sliceChars, turns } from '../../platform/turns.js'
-import { isError } from '../../rules/model/realms.js'
+import { isError } from '../../rules/model/values.js'
 import { cutMessage } from '../../rules/model/sizes.js'
 import { errorCodeHeader } from '../../rules/model/wire.js'
 import { isObject } from '../../rules/validation/problem.js'
-import { within } from '../../util/within.js'
+import { within } from '../../util/with-timeout.js'
 
 export interface HttpResponse {
   readonly status: number

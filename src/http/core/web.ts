@@ -3,7 +3,7 @@ import { Socket } from 'node:net'
 import { systemClock } from '../../contracts/clock.js'
 import { isObject } from '../../rules/validation/problem.js'
 import { alreadyRead, disconnected, tooLarge } from './bodies.js'
-import { type ClientCertificate, Exchange, type Handler, type Match, type Target } from './exchange.js'
+import { type ClientCertificate, Exchange, type Handler, type Match, type RequestTarget } from './exchange.js'
 import { clientCertificateOf } from './node.js'
 import { defaultStallMs, HttpError, type HttpResponse, jsonType, notFound } from './responses.js'
 
@@ -34,7 +34,7 @@ class WebExchange extends Exchange {
   readonly #request: Request
   readonly #socket: Socket | undefined
 
-  constructor(request: Request, url: URL, target: Target, socket: Socket | undefined) {
+  constructor(request: Request, url: URL, target: RequestTarget, socket: Socket | undefined) {
     super(request.method, target)
     // A framework may have removed a prefix before it passed the Request on.
     this.sentPath = target.path === url.pathname ? undefined : url.pathname

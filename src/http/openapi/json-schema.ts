@@ -1,6 +1,6 @@
-/** Converts the schemas in `rules/schemas` to the JSON Schema of OpenAPI 3.1. Each schema with an id becomes a component. */
+/** Converts the schemas in `rules/validation` to the JSON Schema of OpenAPI 3.1. Each schema with an id becomes a component. */
 import { FleetError } from '../../contracts/errors.js'
-import type { ObjectSchema, Schema, StringSchema } from '../../rules/schemas/schema.js'
+import type { ObjectSchema, Schema, StringSchema } from '../../rules/validation/schema.js'
 
 /** Schema for a request or response body. */
 export type BodySchema = Schema | AnyOfSchema

@@ -2,18 +2,28 @@
  * What the OpenAPI document says about each operation, besides its row in the table of operations: words, and the schemas of bodies.
  */
 import { defaultLimits } from '../../contracts/options.js'
-import { confirmTimeoutMs } from '../../rules/planning/allocation.js'
-import { allocation, allocationRequest, guidAllocationRequest } from '../../rules/schemas/allocation.js'
-import { buildInput, buildPatch, gameServerBuild } from '../../rules/schemas/build.js'
-import { gameServerBuildDetail, gameServerDetail } from '../../rules/schemas/detail.js'
-import { drainRequest, drainResult } from '../../rules/schemas/drain.js'
-import { maintenanceRequest, maintenanceResult } from '../../rules/schemas/maintenance.js'
-import { reservationRequest } from '../../rules/schemas/reservation.js'
-import { joinRequest, roomQuery, seatRelease, seatRequest } from '../../rules/schemas/seats.js'
-import { serverDataUpdate } from '../../rules/schemas/server-data.js'
-import { gameServer } from '../../rules/schemas/server.js'
-import { gameSession } from '../../rules/schemas/session.js'
-import { stdinRequest } from '../../rules/schemas/stdin.js'
+import { confirmTimeoutMs } from '../../rules/model/allocation-request.js'
+import { allocation, allocationRequest, guidAllocationRequest } from '../../rules/validation/allocation-schema.js'
+import { buildInput, buildPatch, gameServerBuildSchema } from '../../rules/validation/build-schema.js'
+import {
+  drainRequest,
+  drainResult,
+  gameServerBuildDetailSchema,
+  gameServerDetailSchema,
+  gameServerSchema,
+  maintenanceRequest,
+  maintenanceResult,
+  reservationRequest,
+  stdinRequest,
+} from '../../rules/validation/server-schema.js'
+import {
+  gameSessionSchema,
+  joinRequest,
+  roomQuery,
+  seatRelease,
+  seatRequest,
+} from '../../rules/validation/session-schema.js'
+import { serverDataUpdateSchema } from '../../rules/lifecycle/server-data.js'
 import type { OperationName, ProbeName, QueryParameterName } from '../operations.js'
 import type { BodySchema } from './json-schema.js'
 import {
@@ -79,7 +89,7 @@ export interface OperationDoc {
   readonly unavailable?: BodySchema
 }
 
-export interface Parameter {
+interface Parameter {
   readonly name: string
   readonly description: string
   readonly schema: Readonly<Record<string, unknown>>
@@ -143,7 +153,7 @@ export function operationDocs({ compat, sessionIDs }: DescriptionOptions = {}): 
   const request = sessionIDs === 'guid' ? guidAllocationRequest : allocationRequest
   const thundernetesRequest = { ...request, id: 'ThundernetesAllocationRequest', unknownFields: 'ignore' } as const
   const input = isThundernetes ? thundernetesBuildInput : buildInput
-  const build = isThundernetes ? thundernetesBuild : gameServerBuild
+  const build = isThundernetes ? thundernetesBuild : gameServerBuildSchema
   const servers = isThundernetes ? gameServerList : gameServers
   return {
     allocate: {
@@ -194,11 +204,11 @@ export function operationDocs({ compat, sessionIDs }: DescriptionOptions = {}): 
       answer: servers,
       ...(isThundernetes && { errors: [400] }),
     },
-    getServer: { summary: 'Returns a server.', answer: gameServer },
+    getServer: { summary: 'Returns a server.', answer: gameServerSchema },
     updateServer: {
       summary: 'Changes labels, annotations, counters and lists of a server, all of them or none.',
-      body: serverDataUpdate,
-      answer: gameServer,
+      body: serverDataUpdateSchema,
+      answer: gameServerSchema,
       errors: [400, 404, 409, 413],
     },
     explainServer: {
@@ -229,10 +239,10 @@ export function operationDocs({ compat, sessionIDs }: DescriptionOptions = {}): 
       summary:
         'Reserves an idle server, or renews its reservation: it is only allocated to requests that name it, and neither scaled down nor replaced.',
       body: reservationRequest,
-      answer: gameServer,
+      answer: gameServerSchema,
       errors: [400, 404, 409, 413],
     },
-    releaseServer: { summary: 'Ends the reservation of a server.', answer: gameServer },
+    releaseServer: { summary: 'Ends the reservation of a server.', answer: gameServerSchema },
     announceServerMaintenance: {
       summary: 'Announces maintenance to a server, which receives the time with its next heartbeats.',
       body: maintenanceRequest,
@@ -257,16 +267,16 @@ export function operationDocs({ compat, sessionIDs }: DescriptionOptions = {}): 
     },
     getSessionOfPlayer: {
       summary: 'Returns the session that a player is connected to, or else has a seat or is expected in.',
-      answer: gameSession,
+      answer: gameSessionSchema,
     },
     endSession: { summary: 'Ends a match: terminates its server with its grace period.', answer: done },
     reserveSeats: {
       summary: 'Holds seats for players who are on their way: for all of them, or for none.',
       body: seatRequest,
-      answer: gameSession,
+      answer: gameSessionSchema,
       errors: [400, 404, 409, 413],
     },
-    releaseSeats: { summary: 'Frees seats that are held for players.', body: seatRelease, answer: gameSession },
+    releaseSeats: { summary: 'Frees seats that are held for players.', body: seatRelease, answer: gameSessionSchema },
     findSessionsWithRoom: {
       summary: 'Lists sessions with free seats, the fullest first. Changes nothing.',
       body: roomQuery,
@@ -277,17 +287,17 @@ export function operationDocs({ compat, sessionIDs }: DescriptionOptions = {}): 
       summary: 'Holds seats for players in the fullest session that has room for all of them, or in a new one.',
       wait: 'With orAllocate, seconds to wait for a server when none is standing by.',
       body: joinRequest,
-      answer: gameSession,
+      answer: gameSessionSchema,
       errors: [400, 404, 409, 413],
     },
     getBuildDetail: {
       summary: 'Returns the players connected to the servers of a build.',
-      answer: isThundernetes ? gameServerDetailList : gameServerBuildDetail,
+      answer: isThundernetes ? gameServerDetailList : gameServerBuildDetailSchema,
       ...(isThundernetes && { errors: [] }),
     },
     getServerDetail: {
       summary: 'Returns the players connected to a server.',
-      answer: isThundernetes ? gameServerDetail : oneGameServerDetail,
+      answer: isThundernetes ? gameServerDetailSchema : oneGameServerDetail,
     },
     drainFleet: {
       summary: `Stops allocating until this host restarts, and terminates idle servers. ${drainAnswer}`,

@@ -1,13 +1,12 @@
-/** Schemas of bodies that exist only in the HTTP layer. The schemas of resources and requests are in `rules/schemas`. */
+/** Schemas of bodies that exist only in the HTTP layer. The schemas of resources and requests are in `rules/validation`. */
 import { errorCodes } from '../../contracts/errors.js'
 import { sizeLimits } from '../../rules/model/sizes.js'
-import { allocation } from '../../rules/schemas/allocation.js'
-import { buildInput, buildSpec, buildSpecInput, gameServerBuild } from '../../rules/schemas/build.js'
-import { count } from '../../rules/schemas/common.js'
-import { gameServerDetail } from '../../rules/schemas/detail.js'
-import type { ArraySchema, NumberSchema, ObjectSchema, Schema, StringSchema } from '../../rules/schemas/schema.js'
-import { gameServer } from '../../rules/schemas/server.js'
-import { endedSession, gameSession } from '../../rules/schemas/session.js'
+import { allocation } from '../../rules/validation/allocation-schema.js'
+import { buildInput, buildSpec, buildSpecInput, gameServerBuildSchema } from '../../rules/validation/build-schema.js'
+import { count } from '../../rules/validation/shared-schemas.js'
+import { gameServerDetailSchema, gameServerSchema } from '../../rules/validation/server-schema.js'
+import type { ArraySchema, NumberSchema, ObjectSchema, Schema, StringSchema } from '../../rules/validation/schema.js'
+import { endedSessionSchema, gameSessionSchema } from '../../rules/validation/session-schema.js'
 import type { AnyOfSchema } from './json-schema.js'
 
 interface ObjectOptions {
@@ -50,14 +49,14 @@ const sentence = { type: 'string' } as const satisfies StringSchema
 
 // Resources.
 
-export const gameServerBuilds: ArraySchema = { id: 'GameServerBuilds', type: 'array', items: gameServerBuild }
-export const gameServers: ArraySchema = { id: 'GameServers', type: 'array', items: gameServer }
-export const gameSessions: ArraySchema = { id: 'GameSessions', type: 'array', items: gameSession }
-export const sessionOrEnd: AnyOfSchema = { id: 'SessionOrEnd', anyOf: [gameSession, endedSession] }
+export const gameServerBuilds: ArraySchema = { id: 'GameServerBuilds', type: 'array', items: gameServerBuildSchema }
+export const gameServers: ArraySchema = { id: 'GameServers', type: 'array', items: gameServerSchema }
+export const gameSessions: ArraySchema = { id: 'GameSessions', type: 'array', items: gameSessionSchema }
+export const sessionOrEnd: AnyOfSchema = { id: 'SessionOrEnd', anyOf: [gameSessionSchema, endedSessionSchema] }
 export const oneGameServerDetail: ArraySchema = {
   id: 'OneGameServerDetail',
   type: 'array',
-  items: gameServerDetail,
+  items: gameServerDetailSchema,
   minItems: 1,
   maxItems: 1,
   description: 'The detail of one server, in an array.',
@@ -213,7 +212,7 @@ const fleetEvent: ObjectSchema = {
 
 export const serverHistory = object(
   {
-    server: gameServer,
+    server: gameServerSchema,
     events: listOf(fleetEvent, "The server's events that are still in the log."),
     text: { ...text('The same events as text, one per line.'), mayBeEmpty: true },
   },
@@ -323,14 +322,14 @@ export const thundernetesBuildInput: ObjectSchema = {
 }
 
 export const thundernetesBuild: ObjectSchema = {
-  ...gameServerBuild,
+  ...gameServerBuildSchema,
   id: 'ThundernetesBuild',
-  properties: { ...gameServerBuild.properties, spec: thundernetesSpec },
+  properties: { ...gameServerBuildSchema.properties, spec: thundernetesSpec },
 }
 
 export const gameServerBuildList = kubernetesList('GameServerBuildList', thundernetesBuild)
-export const gameServerList = kubernetesList('GameServerList', gameServer)
-export const gameServerDetailList = kubernetesList('GameServerDetailList', gameServerDetail)
+export const gameServerList = kubernetesList('GameServerList', gameServerSchema)
+export const gameServerDetailList = kubernetesList('GameServerDetailList', gameServerDetailSchema)
 
 function kubernetesList(id: string, items: ObjectSchema): ObjectSchema {
   const metadata: ObjectSchema = { type: 'object', properties: {}, description: 'Always empty.' }
@@ -339,7 +338,7 @@ function kubernetesList(id: string, items: ObjectSchema): ObjectSchema {
 
 // Applied builds.
 
-export const appliedBuild = applied('AppliedBuild', gameServerBuild)
+export const appliedBuild = applied('AppliedBuild', gameServerBuildSchema)
 export const appliedThundernetesBuild = applied('AppliedThundernetesBuild', thundernetesBuild)
 
 function applied(id: string, build: ObjectSchema): ObjectSchema {

@@ -1,13 +1,13 @@
 /** Finds keys of a build's metadata that the PlayFab GSDK clients use for settings of their own. Pure. */
 import type { BuildSpec } from '../model/resources.js'
-import { gameContainerOf } from '../validation/template.js'
+import { gameContainerOf } from '../validation/pod-template.js'
 import { portName } from './sdk-config.js'
 
 /**
  * The keys under which the C++, C#, Go, Java, Unity and Unreal clients keep their settings, in the same map as the build's
  * metadata and the ports.
  */
-export const clientSettings = [
+export const gsdkSettings = [
   'buildId',
   'certificateFolder',
   'fullyQualifiedDomainName',
@@ -38,6 +38,6 @@ export function reservedMetadataKeys({
 }: Pick<BuildSpec, 'buildMetadata' | 'portsToExpose' | 'template'>): readonly string[] {
   const container = gameContainerOf(template)
   const ports = portsToExpose.map((port) => portName(container, port))
-  const reserved = new Set([...clientSettings, ...ports].map((key) => key.toLowerCase()))
+  const reserved = new Set([...gsdkSettings, ...ports].map((key) => key.toLowerCase()))
   return Object.keys(buildMetadata).filter((key) => reserved.has(key.toLowerCase()))
 }

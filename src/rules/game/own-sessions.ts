@@ -7,7 +7,7 @@
  */
 import type { EndedSession, NumberedSessionConfig, SeveralSessions } from './heartbeat.js'
 
-export interface OwnSessions {
+interface OwnSessions {
   readonly running: readonly NumberedSessionConfig[]
   /** The ends to report: the last one, and those of sessions that the fleet may still list. */
   readonly ended: readonly EndedSession[]
@@ -17,7 +17,7 @@ export interface OwnSessions {
 
 export const noOwnSessions: OwnSessions = Object.freeze({ running: [], ended: [], highest: 0 })
 
-export interface AfterAnswer {
+interface AfterAnswer {
   readonly own: OwnSessions
   readonly begun: readonly NumberedSessionConfig[]
   /** Those that the game is asked to end, and was not before. */

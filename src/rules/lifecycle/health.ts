@@ -1,8 +1,8 @@
 /**
- * Derives a server's health from the game's own reports. Pure. Three of the SDKs report Unhealthy if the game has registered
- * no health callback, so Unhealthy counts only after the same process has reported Healthy.
+ * A server's health, derived from the game's own reports, and the time limits that apply to it. Pure. Three of the SDKs report Unhealthy if
+ * the game has registered no health callback, so Unhealthy counts only after the same process has reported Healthy.
  */
-import type { Health } from '../model/resources.js'
+import type { Health, HealthLimits } from '../model/resources.js'
 
 /**
  * What a server has reported so far. Deliberately not persisted: after this host restarts, the game must report Healthy
@@ -33,4 +33,40 @@ export function healthOf(reports: HealthReports): Health {
 /** True if an idle server must be terminated because of its reports. */
 export function reachesUnhealthyLimit(reports: HealthReports, limit: number): boolean {
   return reports.unhealthyInARow >= limit
+}
+
+/** Times in ms. An absent limit means unlimited. */
+export interface LifeLimits {
+  readonly firstHeartbeatMs: number
+  readonly silenceMs: number
+  readonly lateStartMs: number
+  readonly initializingMs?: number
+  readonly sessionMs?: number
+}
+
+/**
+ * Makes the silence limit at least two heartbeat intervals, so that a server that sends heartbeats on schedule never exceeds
+ * it.
+ */
+export function lifeLimits(
+  build: HealthLimits | undefined,
+  fleet: {
+    readonly firstHeartbeatMs: number
+    readonly silenceMs: number
+    readonly heartbeatIntervalMs: number
+    readonly lateStartMs: number
+  },
+): LifeLimits {
+  const { firstHeartbeatSeconds, silenceSeconds, lateStartSeconds, initializingSeconds, sessionSeconds } = build ?? {}
+  return {
+    firstHeartbeatMs: ms(firstHeartbeatSeconds) ?? fleet.firstHeartbeatMs,
+    silenceMs: Math.max(ms(silenceSeconds) ?? fleet.silenceMs, 2 * fleet.heartbeatIntervalMs),
+    lateStartMs: ms(lateStartSeconds) ?? fleet.lateStartMs,
+    ...(initializingSeconds !== undefined && { initializingMs: initializingSeconds * 1000 }),
+    ...(sessionSeconds !== undefined && { sessionMs: sessionSeconds * 1000 }),
+  }
+}
+
+function ms(seconds: number | undefined): number | undefined {
+  return seconds === undefined ? undefined : seconds * 1000
 }

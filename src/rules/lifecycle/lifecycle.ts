@@ -6,19 +6,18 @@ import {
   type EndingReason,
   type Health,
   type Maintenance,
+  type MaintenanceSource,
   type NewSession,
   type PortPair,
   type SeatHold,
   type Server,
   type Session,
 } from '../model/resources.js'
-import type { ServerData } from '../model/server-data.js'
-import { endedBeforeReady, endingAfterExit, type ExitEvent, isBeforeReady } from './endings.js'
-import { withMaintenance } from './maintenance.js'
-import { withReservation } from './reservation.js'
-import { withSeats } from './seats.js'
-import { withData } from './server-data.js'
-import { afterSessionEnds, withEndingSession, withSession } from './sessions.js'
+import { isDate } from '../model/values.js'
+import { type Checked, invalid, shown, valid } from '../validation/problem.js'
+import { type ServerData, withData } from './server-data.js'
+import { afterSessionEnds, withEndingSession, withSeats, withSession } from './server-sessions.js'
+import { endedBeforeReady, endingAfterExit, type ExitEvent, isBeforeReady } from './termination.js'
 
 export type ServerEvent =
   /** The server's process is running. */
@@ -240,4 +239,49 @@ function samePorts(a: readonly PortPair[], b: readonly PortPair[]): boolean {
 
 function seconds(ms: number): string {
   return `${ms / 1000} s`
+}
+
+const daysAhead = 365
+const maxNoticeMs = daysAhead * 24 * 3_600_000
+
+/**
+ * Checks the time of an announcement, which game SDKs receive in whole seconds. Returns it in ms, rounded down to a second.
+ */
+export function checkMaintenanceTime(at: unknown, now: number): Checked<number> {
+  const ms = isDate(at) ? at.getTime() : at
+  if (typeof ms === 'number' && ms > now && ms <= now + maxNoticeMs) return valid(Math.floor(ms / 1000) * 1000)
+  const found = typeof ms === 'number' && Math.abs(ms) <= 8.64e15 ? new Date(ms).toISOString() : shown(ms)
+  return invalid('at', `must be a time in the future, at most ${daysAhead} days ahead, but is ${found}`)
+}
+
+/** An announcement for one server is more specific than one for its node, and an operator knows more than the backend. */
+const precedence: Readonly<Record<MaintenanceSource, number>> = { server: 2, node: 1, backend: 0 }
+
+/** Returns the announcement that applies after `next`. One that is in the past gives way to any other. */
+export function afterAnnouncement(current: Maintenance | undefined, next: Maintenance, now: number): Maintenance {
+  const outranks = current && current.at > now && precedence[current.source] > precedence[next.source]
+  return outranks ? current : next
+}
+
+/** Returns the server with this announcement, or the same object if it has it. */
+function withMaintenance(server: Server, maintenance: Maintenance | undefined): Server {
+  if (server.maintenance?.at === maintenance?.at && server.maintenance?.source === maintenance?.source) return server
+  const next = draftOf(server)
+  next.maintenance = maintenance
+  return next
+}
+
+export const maxReservationMs = 7 * 24 * 3_600_000
+
+/** Returns the server, reserved until this wall time in ms or not at all, or the same object if nothing changes. */
+function withReservation(server: Server, reservedUntil: number | undefined): Server {
+  if (server.reservedUntil === reservedUntil) return server
+  const next = draftOf(server)
+  next.reservedUntil = reservedUntil
+  return next
+}
+
+/** Until when a server is reserved that is stored with this time, both in ms: a late write may store one that is over. */
+export function unlapsed(until: number | undefined, now: number): number | undefined {
+  return until !== undefined && until > now ? until : undefined
 }

@@ -1,4 +1,4 @@
-/** Names of builds and servers. Pure. */
+/** Names of builds and servers, ids of servers and sessions. Pure. */
 
 /** A server's name is its build's name plus a dash and five characters, and must not exceed 63 characters. */
 export const maxBuildNameLength = 57
@@ -68,4 +68,24 @@ function cutOffSecret(token: string): RegExp | undefined {
 
 function escaped(text: string): string {
   return text.replace(/[^a-zA-Z0-9]/g, '\\$&')
+}
+
+export const guidPattern = '^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}$'
+
+const guid = new RegExp(guidPattern)
+const guidLength = 36
+
+export function isGuid(text: string): boolean {
+  return text.length === guidLength && guid.test(text)
+}
+
+/**
+ * Returns the same key for ids of the same session. GUIDs that differ only in case are the same. All other ids are compared
+ * exactly: neither case nor Unicode normalization is ignored.
+ */
+export function sessionKey(sessionID: string): string {
+  if (sessionID.length !== guidLength) return sessionID
+  const lower = sessionID.toLowerCase()
+  // This is on the hot path of allocations, and most GUIDs are in lower case already.
+  return lower !== sessionID && guid.test(sessionID) ? lower : sessionID
 }

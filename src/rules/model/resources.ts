@@ -2,15 +2,16 @@
  * The records of builds, servers and details, as the engine uses them and a store keeps them. Records are immutable: a
  * change creates a new record. Their public form is defined in `wire.ts`.
  */
-import type { AllocationOrder } from './allocation.js'
-export type { AllocationRequest } from './allocation.js'
-import type { Ending } from '../lifecycle/endings.js'
-export { type Ending, type EndingReason, endingReasons } from '../lifecycle/endings.js'
-import type { Counter, ServerData, ValueList } from './server-data.js'
-import type { Session } from './session.js'
-import type { Condition } from './status.js'
-export { type Condition, type ConditionType, conditionTypes } from './status.js'
-export type { NewSession, SeatHold, Session } from './session.js'
+import type { Counter, ServerData, ValueList } from '../lifecycle/server-data.js'
+import type { Ending } from '../lifecycle/termination.js'
+import type { AllocationOrder } from './allocation-request.js'
+import type { Condition } from './build-status.js'
+
+export type { AllocationRequest } from './allocation-request.js'
+
+export { type Ending, type EndingReason, endingReasons } from '../lifecycle/termination.js'
+
+export { type Condition, type ConditionType, conditionTypes } from './build-status.js'
 
 /** Identifies a build, server or detail. */
 export interface Ref {
@@ -240,3 +241,62 @@ export function keyOf(ref: Ref): string {
 
 /** What applying a build has done. `unchanged`: the build had this spec already, and nothing was written. */
 export type ApplyResult = 'created' | 'updated' | 'unchanged'
+
+/**
+ * Short form of `template` and `portsToExpose`, for a game that is one program. A build is stored and returned with these two,
+ * whose first container has these fields.
+ */
+export interface RunSpec {
+  /** Program and first arguments. Required by the process backend. Default: the image's. */
+  readonly command?: readonly string[]
+  /** Arguments that follow the command. */
+  readonly args?: readonly string[]
+  /** Environment variables. `$(NAME)` inserts the value of an earlier one, or of one that the backend sets. */
+  readonly env?: Readonly<Record<string, string>>
+  /** Required by the Docker and Kubernetes backends, ignored by the process backend. */
+  readonly image?: string
+  /** Whether the game's standard input is kept open, for `servers.writeStdin`. Default: false. */
+  readonly stdin?: boolean
+  /** The public ports. Default: none. */
+  readonly ports?: readonly RunPort[]
+}
+
+export interface RunPort {
+  /** Name by which the game and `allocate` look up the port. */
+  readonly name?: string
+  /** The number by which the build calls the port, and on which a game in a container listens. */
+  readonly port: number
+  /** Default: TCP. */
+  readonly protocol?: 'TCP' | 'UDP' | 'SCTP'
+}
+
+/** A spec as a caller writes it: with `run`, or with `template` and `portsToExpose`. */
+export type BuildSpecInput = Omit<BuildSpec, 'portsToExpose' | 'template'> &
+  (
+    | { readonly run: RunSpec; readonly portsToExpose?: undefined; readonly template?: undefined }
+    | (Pick<BuildSpec, 'portsToExpose' | 'template'> & { readonly run?: undefined })
+  )
+
+export interface Session {
+  readonly id: string
+  readonly cookie?: string | undefined
+  readonly initialPlayers: readonly string[]
+  /** Seats that are held for players who are on their way, at most one for each. Absent if there are none. */
+  readonly holds?: readonly SeatHold[] | undefined
+  /** Its number among the sessions of its server, none of which has the same. From 1 on; a later session has a higher one. */
+  readonly number: number
+  /** When it was allocated, wall time in ms. */
+  readonly startedAt: number
+  /** True once its game has been asked to end it, while others go on. */
+  readonly ending?: true | undefined
+}
+
+/** A session that no server has yet. */
+export type NewSession = Pick<Session, 'id' | 'cookie' | 'initialPlayers' | 'holds'>
+
+/** A seat of a session, held for a player. */
+export interface SeatHold {
+  readonly player: string
+  /** Wall time in ms. */
+  readonly until: number
+}

@@ -2,8 +2,8 @@
  * Converts records to the public form of builds, servers and details that the facade, the HTTP API and Kubernetes use. Pure.
  */
 import type { Build, BuildSpec, Detail, Health, Ref, Server, ServerState } from './resources.js'
-import { type Counter, noData, type ValueList } from './server-data.js'
-import { type BuildCounts, type BuildHealth, buildHealth, readyOfDesired } from './status.js'
+import { type Counter, noData, type ValueList } from '../lifecycle/server-data.js'
+import { type BuildCounts, type BuildHealth, buildHealth, readyOfDesired } from './build-status.js'
 
 export const defaultApiGroup = 'mps.gamekeeper.com'
 
@@ -13,7 +13,7 @@ export const errorCodeHeader = 'Gamekeeper-Error'
 /** Response header of a list that is read in pages: the token of the next page. Absent from the last page. */
 export const continueHeader = 'Gamekeeper-Continue'
 
-export interface Metadata {
+interface Metadata {
   readonly name: string
   readonly namespace: string
   /** RFC 3339. */

@@ -7,7 +7,7 @@
  */
 
 /** Changed lists of players are written at the end of each interval of this length. */
-export const writeIntervalMs = 1_000
+const writeIntervalMs = 1_000
 /** An empty list is written only after it has been empty for this long. The next players to connect are then written at once. */
 const emptyMs = 2 * writeIntervalMs
 

@@ -1,10 +1,14 @@
 /** Whether a server fits a request that selects servers by their data. Pure. */
-import type { AllocationOrder, AllocationRequest, LabelExpression, ServerSelector } from '../model/allocation.js'
-import { canonical } from '../model/canonical.js'
+import type {
+  AllocationOrder,
+  AllocationRequest,
+  LabelExpression,
+  ServerSelector,
+} from '../model/allocation-request.js'
+import { canonical } from '../model/values.js'
 import { type BuildSpec, draftOf, type Ref, type Server } from '../model/resources.js'
-import { noData, type ServerData, type ServerDataUpdate } from '../model/server-data.js'
-import { sessionsPerServer } from '../lifecycle/sessions.js'
-import { updatedData } from '../lifecycle/server-data.js'
+import { noData, own, type ServerData, type ServerDataUpdate, updatedData } from '../lifecycle/server-data.js'
+import { sessionsPerServer } from '../lifecycle/server-sessions.js'
 
 /** A request that selects servers by their data, or changes them. */
 export interface Selection {
@@ -199,9 +203,4 @@ export function conditionsOf({ matchLabels, matchExpressions = [], counters, lis
 function textOf(entries: Readonly<Record<string, string>>, key: string): string | undefined {
   const text: unknown = entries[key]
   return typeof text === 'string' ? text : undefined
-}
-
-/** Undefined for what every object inherits. */
-function own<T>(entries: Readonly<Record<string, T>>, key: string): T | undefined {
-  return Object.hasOwn(entries, key) ? entries[key] : undefined
 }

@@ -1,5 +1,4 @@
 /** The result of checking an input: either the checked value or the first problem. Pure. */
-
 import { utf8Bytes } from '../model/sizes.js'
 
 /** What is wrong with an input: the field, and a message that includes the field's value. */
@@ -64,4 +63,9 @@ function textOf(value: unknown): string {
     // The value is circular, is nested too deeply, or cannot be represented as JSON.
     return Array.isArray(value) ? 'an array' : 'an object'
   }
+}
+
+/** `1 server`, `2 servers`: how messages count. `many` is needed for `matches` and the like. */
+export function counted(count: number, one: string, many = `${one}s`): string {
+  return `${count} ${count === 1 ? one : many}`
 }

@@ -1,16 +1,16 @@
 /** Rare engine responses, from a fake client. */
 import { Readable } from 'node:stream'
 import { afterEach, expect, it, vi } from 'vitest'
-import { endpointOf } from '../../../adapters/docker/engine/client.js'
+import { endpointOf } from '../../../adapters/docker/docker-client.js'
 import { Containers } from '../../../adapters/docker/containers/containers.js'
-import { EngineApi } from '../../../adapters/docker/engine/engine-api.js'
+import { EngineApi } from '../../../adapters/docker/engine-api.js'
 import { dockerBackend, type DockerBackendOptions } from '../../../adapters/docker/index.js'
 import { containerLogs } from '../../../adapters/docker/containers/logs.js'
 import type { Instance } from '../../../src/contracts/backend.js'
 import { type Clock, systemClock } from '../../../src/contracts/clock.js'
 import { silentLogger } from '../../../src/contracts/logger.js'
-import { Creations } from '../../../adapters/shared/creations.js'
-import { Listeners } from '../../../adapters/shared/listeners.js'
+import { Creations } from '../../../adapters/shared/in-flight.js'
+import { Listeners } from '../../../adapters/shared/backend-lifecycle.js'
 import { cleanUp, freshDirectory, onCleanUp, specOf } from './support.js'
 
 afterEach(cleanUp)

@@ -1,10 +1,9 @@
 /** Parsing of templates, options, image names and engine streams, without an engine. */
 import { describe, expect, it } from 'vitest'
-import { readImageName } from '../../../adapters/shared/image-name.js'
-import { framesOf, linesOf } from '../../../adapters/docker/engine/streams.js'
+import { quantityOf, readImageName } from '../../../adapters/shared/template-values.js'
+import { framesOf, linesOf } from '../../../adapters/docker/docker-client.js'
 import { resolveDockerOptions, type DockerBackendOptions } from '../../../adapters/docker/options.js'
-import { quantityOf } from '../../../adapters/shared/quantity.js'
-import { checkForDocker, containerConfig } from '../../../adapters/docker/config/container-config.js'
+import { checkForDocker, containerConfig } from '../../../adapters/docker/container-config.js'
 import { Readable } from 'node:stream'
 import { specOf } from './support.js'
 

@@ -1,6 +1,6 @@
 /** What a container may do by default: enough for a game that runs as root, and little more. */
 import { afterEach, expect, it, vi } from 'vitest'
-import { containerCapabilities, keptCapabilities } from '../../../adapters/docker/config/container-config.js'
+import { containerCapabilities, keptCapabilities } from '../../../adapters/docker/container-config.js'
 import type { DockerBackendOptions } from '../../../adapters/docker/index.js'
 import { describeOnEngine } from './describe-on-engine.js'
 import { cleanUp, linesOf, open, specOf } from './support.js'

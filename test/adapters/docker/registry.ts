@@ -3,7 +3,7 @@ import { createHash, randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import { createServer, type ServerResponse } from 'node:http'
 import { gzipSync } from 'node:zlib'
-import { tarOf } from '../../../adapters/docker/config/sdk-files.js'
+import { tarOf } from '../../../adapters/docker/container-config.js'
 
 export interface Registry {
   readonly image: string

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
-import { gameEnvironment } from '../../../adapters/process/run/environment.js'
-import { expandVariables } from '../../../src/rules/game/environment.js'
-import { gameContainerOf } from '../../../src/rules/validation/template.js'
+import { gameEnvironment } from '../../../adapters/process/run/game-launch.js'
+import { expandVariables } from '../../../src/rules/game/sdk-config.js'
+import { gameContainerOf } from '../../../src/rules/validation/pod-template.js'
 
 const values = new Map([
   ['A', 'one'],

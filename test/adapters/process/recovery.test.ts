@@ -7,7 +7,7 @@ import { fileURLToPath } from 'node:url'
 import { afterEach, expect, test, vi } from 'vitest'
 import { InstanceFiles } from '../../../adapters/process/files/instance-files.js'
 import { cancelStart, startSupervisor } from '../../../adapters/process/run/supervisor.js'
-import { identityOf } from '../../../src/platform/process-identity.js'
+import { processIdentity } from '../../../src/platform/process-identity.js'
 import { abandoned, edit, listening, recordOf, recordPath, startHost } from './hosts.js'
 import { cleanUp, contentOf, exited, freshDirectory, gameOf, idle, numberIn, onCleanUp } from './support.js'
 import { onlyInstance, open, runs, saysPid, specOf, until } from './support.js'
@@ -146,7 +146,7 @@ test('another process that reuses the process ID is neither recovered nor killed
   expect(instance).not.toHaveProperty('exitCode')
   await next.destroy(spec.ref, spec.uid, { graceMs: 0 })
   expect(await next.list()).toEqual([])
-  expect(identityOf(pid)).toBeDefined()
+  expect(processIdentity(pid)).toBeDefined()
 })
 
 test('the start time of a process is recorded with the boot ID', async () => {
@@ -156,7 +156,7 @@ test('the start time of a process is recorded with the boot ID', async () => {
   await first.create(spec)
   await until('it is recorded', () => recordOf(directory)?.process)
   const before = recordOf(directory).process
-  expect(identityOf(before.pid)?.startedAt).toBe(before.startedAt)
+  expect(processIdentity(before.pid)?.startedAt).toBe(before.startedAt)
   if (process.platform === 'linux') expect(before.startedAt).toMatch(/^[0-9a-f-]{36}:\d+$/)
 })
 

@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest'
 import { dockerBackend } from '../../../adapters/docker/index.js'
 import { kubernetesBackend } from '../../../adapters/kubernetes/index.js'
 import { processBackend } from '../../../adapters/process/index.js'
-import { platformOn, type PlatformOptions } from '../../../adapters/shared/platform-options.js'
+import { platformOn, type PlatformOptions } from '../../../adapters/shared/option-reader.js'
 
 const backends: readonly (readonly [string, (options: object) => unknown])[] = [
   ['processBackend', (options) => processBackend(options)],

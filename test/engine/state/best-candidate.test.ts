@@ -4,9 +4,9 @@ import { expect } from 'vitest'
 import { bestByMachine, firstThatFits } from '../../../src/engine/state/best-candidate.js'
 import { candidatesOf } from '../../../src/engine/state/candidates.js'
 import type { ServerEntry } from '../../../src/engine/state/entries.js'
-import type { AllocationOrder } from '../../../src/rules/model/allocation.js'
-import { noData, type ServerData } from '../../../src/rules/model/server-data.js'
-import { isByMachine, rankOf } from '../../../src/rules/planning/order.js'
+import type { AllocationOrder } from '../../../src/rules/model/allocation-request.js'
+import { noData, type ServerData } from '../../../src/rules/lifecycle/server-data.js'
+import { isByMachine, rankOf } from '../../../src/rules/planning/server-choice.js'
 import { aServerRecord, aSession, hear, standsBy, stock, take } from '../support.js'
 
 const orders: readonly (AllocationOrder | undefined)[] = [

@@ -5,7 +5,7 @@ import { fullestServer, withFreeSeats } from '../../../src/engine/state/best-can
 import { candidatesOf, freePlacesOn } from '../../../src/engine/state/candidates.js'
 import type { ServerEntry } from '../../../src/engine/state/entries.js'
 import { isBeingAllocated, isCurrent, isHeard } from '../../../src/engine/state/queries.js'
-import { noData } from '../../../src/rules/model/server-data.js'
+import { noData } from '../../../src/rules/lifecycle/server-data.js'
 import { aBuildRecord, aServerRecord, aSession, hear, namesIn, standsBy, stock, take } from '../support.js'
 
 const steps = fc.array(

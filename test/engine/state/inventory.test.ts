@@ -3,7 +3,7 @@ import { fc, test } from '@fast-check/vitest'
 import { describe, expect, it } from 'vitest'
 import type { Bucket, Place, ServerEntry } from '../../../src/engine/state/entries.js'
 import { countsOf, serversOf } from '../../../src/engine/state/queries.js'
-import { isAllocatable } from '../../../src/rules/planning/allocation.js'
+import { isAllocatable } from '../../../src/rules/planning/server-choice.js'
 import { keyOf } from '../../../src/rules/model/resources.js'
 import { aBuildRecord, aServerRecord, aSession, hear, namesIn, standsBy, stock, take } from '../support.js'
 

@@ -1,7 +1,7 @@
 /** What notices a change of leader while a request is carried out. */
 import { expect, it } from 'vitest'
 import type { LeaderLink } from '../../../src/contracts/elector.js'
-import { LeaderChange } from '../../../src/http/forwarding/forward.js'
+import { LeaderChange } from '../../../src/http/forwarding.js'
 
 function linkWithFollowers() {
   const followers = new Set<() => void>()

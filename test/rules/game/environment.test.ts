@@ -1,10 +1,15 @@
 /** `$(NAME)` in command lines and environments: linear work and a bounded result, whatever the template says. */
 import { fc, test } from '@fast-check/vitest'
 import { describe, expect, it, vi } from 'vitest'
-import { declaredEnvironment, expandVariables, partsOf } from '../../../src/rules/game/environment.js'
-import { sdkEnvironment, sdkVariables } from '../../../src/rules/game/sdk-config.js'
+import {
+  declaredEnvironment,
+  expandVariables,
+  partsOf,
+  sdkEnvironment,
+  sdkVariables,
+} from '../../../src/rules/game/sdk-config.js'
 import { sizeLimits, utf8Bytes } from '../../../src/rules/model/sizes.js'
-import { gameContainerOf } from '../../../src/rules/validation/template.js'
+import { gameContainerOf } from '../../../src/rules/validation/pod-template.js'
 
 const sdk = {
   heartbeatEndpoint: 'h:1',

@@ -1,6 +1,6 @@
 /** The numbers of the servers on one machine. */
 import { expect, it } from 'vitest'
-import { lowestFreeNumber, readInstanceNumber } from '../../../src/rules/game/instance-number.js'
+import { lowestFreeNumber, readInstanceNumber } from '../../../src/rules/game/sdk-config.js'
 
 it.each([
   [[], 0],

@@ -1,6 +1,6 @@
 /** The notice of maintenance, read by the rules of each GSDK client. */
 import { describe, expect, it } from 'vitest'
-import { maintenanceNotice } from '../../../src/rules/game/maintenance-notice.js'
+import { maintenanceNotice } from '../../../src/rules/game/heartbeat.js'
 import { isObject } from '../../../src/rules/validation/problem.js'
 
 const at = Date.UTC(2026, 10, 22, 20, 15, 30)

@@ -1,6 +1,6 @@
 /** Which metadata keys are reported because GSDK clients use them for settings of their own. */
 import { describe, expect, it } from 'vitest'
-import { clientSettings, reservedMetadataKeys } from '../../../src/rules/game/metadata-keys.js'
+import { gsdkSettings, reservedMetadataKeys } from '../../../src/rules/game/metadata-keys.js'
 import { frozen } from '../support.js'
 
 const ports = [{ name: 'game', containerPort: 7777 }]
@@ -16,7 +16,7 @@ function keysOf(buildMetadata: Readonly<Record<string, string>> | undefined): re
 }
 
 describe('metadata keys that GSDK clients use themselves', () => {
-  it.each(clientSettings)('%s, a setting of a client', (key) => {
+  it.each(gsdkSettings)('%s, a setting of a client', (key) => {
     expect(keysOf({ map: 'dust', [key]: 'x' })).toEqual([key])
   })
 

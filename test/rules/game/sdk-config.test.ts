@@ -1,7 +1,7 @@
 /** The configuration file and the environment of the GSDK. */
 import { describe, expect, it } from 'vitest'
 import { portName, sdkConfigFile, type SdkConfigInput, sdkEnvironment } from '../../../src/rules/game/sdk-config.js'
-import { type GameContainer, gameContainerOf } from '../../../src/rules/validation/template.js'
+import { type GameContainer, gameContainerOf } from '../../../src/rules/validation/pod-template.js'
 import { frozen } from '../support.js'
 
 const input: SdkConfigInput = frozen({

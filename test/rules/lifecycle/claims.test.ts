@@ -1,6 +1,6 @@
 /** When a session to which no player has come ends. */
 import { describe, expect, it } from 'vitest'
-import { afterEmptyHeartbeat, type Claim } from '../../../src/rules/lifecycle/claims.js'
+import { afterEmptyHeartbeat, type Claim } from '../../../src/rules/lifecycle/server-sessions.js'
 
 /** The claim after heartbeats without players at these times, in seconds. */
 function after(seconds: number, ...times: readonly number[]): Claim | 'unclaimed' | undefined {

@@ -1,8 +1,7 @@
 /** How long a server may take to start, depending on how the starts before it went. */
 import { fc, test } from '@fast-check/vitest'
 import { describe, expect, it } from 'vitest'
-import { noBackoff } from '../../../src/rules/lifecycle/backoff.js'
-import { afterLateStart, afterStart, startLimitMs } from '../../../src/rules/lifecycle/late-starts.js'
+import { afterLateStart, afterStart, noBackoff, startLimitMs } from '../../../src/rules/lifecycle/backoff.js'
 
 const minute = 60_000
 const second = 1_000

@@ -10,8 +10,8 @@ import {
   type ServerEvent,
   transition,
 } from '../../../src/rules/lifecycle/lifecycle.js'
-import { endedNumber, lastNumber } from '../../../src/rules/lifecycle/sessions.js'
-import { type EndingReason, type Server, serverStates, type ServerState } from '../../../src/rules/model/resources.js'
+import { endedNumber, lastNumber } from '../../../src/rules/lifecycle/server-sessions.js'
+import { type EndingReason, type Server, type ServerState, serverStates } from '../../../src/rules/model/resources.js'
 import { aServer, createdAt, frozen, place, running, session } from '../support.js'
 
 const now = createdAt + 60_000

@@ -1,6 +1,6 @@
 /** A build's limits (`spec.health`) override those of the fleet. */
 import { describe, expect, it } from 'vitest'
-import { lifeLimits } from '../../../src/rules/lifecycle/limits.js'
+import { lifeLimits } from '../../../src/rules/lifecycle/health.js'
 import { frozen } from '../support.js'
 
 const own = frozen({ firstHeartbeatMs: 60_000, silenceMs: 10_000, lateStartMs: 90_000 })

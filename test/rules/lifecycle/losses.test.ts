@@ -1,7 +1,7 @@
 /** Which lost servers delay their replacement: only those that replaced others, and were lost soon after they stood by. */
 import { describe, expect, it } from 'vitest'
-import { afterLoss, isLost, isLostAgain, type Losses } from '../../../src/rules/lifecycle/losses.js'
-import { transition, type ServerEvent } from '../../../src/rules/lifecycle/lifecycle.js'
+import { afterLoss, isLost, isLostAgain, type Losses } from '../../../src/rules/lifecycle/backoff.js'
+import { type ServerEvent, transition } from '../../../src/rules/lifecycle/lifecycle.js'
 import type { ServerState } from '../../../src/rules/model/resources.js'
 import { aServer } from '../support.js'
 

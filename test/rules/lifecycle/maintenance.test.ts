@@ -1,6 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { transition } from '../../../src/rules/lifecycle/lifecycle.js'
-import { afterAnnouncement, checkMaintenanceTime } from '../../../src/rules/lifecycle/maintenance.js'
+import { afterAnnouncement, checkMaintenanceTime, transition } from '../../../src/rules/lifecycle/lifecycle.js'
 import { maintenanceSources, serverStates } from '../../../src/rules/model/resources.js'
 import { completeServer, minimalServer } from '../../../src/testing/records.js'
 

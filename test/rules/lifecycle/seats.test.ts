@@ -9,11 +9,11 @@ import {
   withInitialHolds,
   withoutPlayers,
   withSeats,
-} from '../../../src/rules/lifecycle/seats.js'
+} from '../../../src/rules/lifecycle/server-sessions.js'
 import { transition } from '../../../src/rules/lifecycle/lifecycle.js'
 import type { SeatHold } from '../../../src/rules/model/resources.js'
 import { minimalServer } from '../../../src/testing/records.js'
-import { seededRandom } from '../../../src/testing/random.js'
+import { seededRandom } from '../../../src/testing/virtual-clock.js'
 
 const now = 1_000_000
 const hold = (player: string, leftMs = 1_000): SeatHold => ({ player, until: now + leftMs })

@@ -6,10 +6,12 @@ import {
   initialData,
   isSameData,
   mergedData,
+  noData,
+  type ServerData,
+  type ServerDataUpdate,
   updatedData,
 } from '../../../src/rules/lifecycle/server-data.js'
 import type { BuildSpec } from '../../../src/rules/model/resources.js'
-import { noData, type ServerData, type ServerDataUpdate } from '../../../src/rules/model/server-data.js'
 import { sizeLimits } from '../../../src/rules/model/sizes.js'
 
 const spec: BuildSpec = { buildID: 'b', standingBy: 0, max: 1, portsToExpose: [], template: {} }

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
-import { gamePortsOf } from '../../../src/rules/game/game-ports.js'
-import { findPort, namedPorts } from '../../../src/rules/model/named-ports.js'
+import { gamePortsOf } from '../../../src/rules/validation/pod-template.js'
+import { findPort, namedPorts } from '../../../src/rules/model/ports.js'
 
 const template = (...containers: readonly (readonly object[])[]) => ({
   spec: { containers: containers.map((ports) => ({ name: 'game', ports })) },

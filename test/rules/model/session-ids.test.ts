@@ -1,7 +1,7 @@
 import { fc, test } from '@fast-check/vitest'
 import { describe, expect, it } from 'vitest'
-import { isGuid, sessionKey } from '../../../src/rules/model/session-ids.js'
-import { readAllocationRequest } from '../../../src/rules/validation/requests.js'
+import { isGuid, sessionKey } from '../../../src/rules/model/names.js'
+import { readAllocationRequest } from '../../../src/rules/validation/allocation-schema.js'
 
 const check = (sessionID: unknown) => {
   const checked = readAllocationRequest({ buildID: 'arena', sessionID })

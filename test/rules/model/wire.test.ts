@@ -1,7 +1,7 @@
 /** The public JSON shape of builds, servers, details and allocations. */
 import { describe, expect, it } from 'vitest'
 import type { Detail } from '../../../src/rules/model/resources.js'
-import type { BuildCounts } from '../../../src/rules/model/status.js'
+import type { BuildCounts } from '../../../src/rules/model/build-status.js'
 import {
   defaultApiGroup,
   gameServer,

@@ -1,8 +1,8 @@
 /** Which of several servers that fit is taken. */
 import { describe, expect, it } from 'vitest'
-import type { AllocationOrder } from '../../../src/rules/model/allocation.js'
-import { noData } from '../../../src/rules/model/server-data.js'
-import { type Candidate, rankOf } from '../../../src/rules/planning/order.js'
+import type { AllocationOrder } from '../../../src/rules/model/allocation-request.js'
+import { noData } from '../../../src/rules/lifecycle/server-data.js'
+import { type Candidate, rankOf } from '../../../src/rules/planning/server-choice.js'
 
 const server = (name: string, since: number, machineLoad: number, count?: number) => ({
   ...{ name, since, machineLoad },

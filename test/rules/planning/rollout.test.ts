@@ -1,8 +1,7 @@
 /** Rolling updates: one batch of idle servers at a time, so that a bad template never takes a build down. */
 import { fc, test } from '@fast-check/vitest'
 import { describe, expect, it } from 'vitest'
-import { planRollout, rolloutBatch, type RolloutInput } from '../../../src/rules/planning/rollout.js'
-import { templateHash } from '../../../src/rules/planning/template-hash.js'
+import { planRollout, rolloutBatch, type RolloutInput, templateHash } from '../../../src/rules/planning/rollout.js'
 
 const none = { pending: 0, initializing: 0, standingBy: 0 }
 const input = (change: Partial<RolloutInput>): RolloutInput => ({

@@ -1,7 +1,7 @@
 /** Which servers fit a request that selects them by their data. */
 import { describe, expect, it } from 'vitest'
-import type { ServerSelector } from '../../../src/rules/model/allocation.js'
-import { noData, type ServerData, type ServerDataUpdate } from '../../../src/rules/model/server-data.js'
+import type { ServerSelector } from '../../../src/rules/model/allocation-request.js'
+import { noData, type ServerData, type ServerDataUpdate } from '../../../src/rules/lifecycle/server-data.js'
 import { fits, namesBuild, selectionOf, targetOf } from '../../../src/rules/planning/selection.js'
 
 const data: ServerData = {

@@ -1,7 +1,7 @@
 /** Why a build has no server standing by. */
 import { describe, expect, it } from 'vitest'
 import type { Condition, ConditionType } from '../../../src/rules/model/resources.js'
-import { causeOfShortage, type Shortage } from '../../../src/rules/planning/shortage.js'
+import { causeOfShortage, type Shortage } from '../../../src/rules/planning/server-choice.js'
 
 const none: Shortage = { conditions: [], initializing: 0, pending: 0, pendingReason: undefined }
 const conditionOf = (type: ConditionType): Condition => ({ type, reason: 'R', message: `because of ${type}`, since: 0 })

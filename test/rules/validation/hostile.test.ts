@@ -1,11 +1,12 @@
 /** Huge and hostile values in any field of a request or a report: refused with a short message, or within the limits. */
 import { fc, test } from '@fast-check/vitest'
 import { describe, expect } from 'vitest'
-import { declaredEnvironment } from '../../../src/rules/game/environment.js'
+import { declaredEnvironment } from '../../../src/rules/game/sdk-config.js'
 import { readHeartbeat } from '../../../src/rules/game/heartbeat.js'
 import { keptPlayers, sizeLimits } from '../../../src/rules/model/sizes.js'
-import { readAllocationRequest, readBuildInput, readPatch, specFields } from '../../../src/rules/validation/requests.js'
-import { gameContainerOf } from '../../../src/rules/validation/template.js'
+import { readBuildInput, readPatch, specFields } from '../../../src/rules/validation/build-schema.js'
+import { readAllocationRequest } from '../../../src/rules/validation/allocation-schema.js'
+import { gameContainerOf } from '../../../src/rules/validation/pod-template.js'
 import { deepJson } from '../support.js'
 
 const template = { spec: { containers: [{ name: 'game', image: 'arena:1' }] } }

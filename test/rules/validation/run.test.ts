@@ -1,7 +1,7 @@
 /** `run`, the short form of a template: what it stands for, and messages that name its fields. */
 import { describe, expect, it } from 'vitest'
-import { checkForBackend, readBuildInput } from '../../../src/rules/validation/requests.js'
-import type { TemplateSupport } from '../../../src/rules/validation/template.js'
+import { checkForBackend, readBuildInput } from '../../../src/rules/validation/build-schema.js'
+import type { TemplateSupport } from '../../../src/rules/validation/pod-template.js'
 import { frozen } from '../support.js'
 
 const common = { buildID: 'b-1', standingBy: 2, max: 5 }

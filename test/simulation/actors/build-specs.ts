@@ -1,5 +1,5 @@
 /** Names and random specs for the builds in a run. */
-import { type AllocationOrder, allocationOrders } from '../../../src/rules/model/allocation.js'
+import { type AllocationOrder, allocationOrders } from '../../../src/rules/model/allocation-request.js'
 import { type BuildSpec, keyOf } from '../../../src/rules/model/resources.js'
 import type { StoreModel } from '../models/store-model.js'
 import { declaredTickets } from '../invariants/server-data.js'

@@ -1,6 +1,6 @@
 /** Simulated callers, which allocate a server for a session and retry like a real matchmaker. */
 import { FleetError } from '../../../src/contracts/errors.js'
-import type { AllocationInput } from '../../../src/rules/model/allocation.js'
+import type { AllocationInput } from '../../../src/rules/model/allocation-request.js'
 import { keyOf } from '../../../src/rules/model/resources.js'
 import type { SimulationContext } from '../context.js'
 import type { World } from '../world/world.js'

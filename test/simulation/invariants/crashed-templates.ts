@@ -6,7 +6,7 @@
 import type { FleetLimits } from '../../../src/contracts/options.js'
 import { keyOf, type Ref } from '../../../src/rules/model/resources.js'
 import type { GameServer, GameServerBuild } from '../../../src/rules/model/wire.js'
-import { templateHash } from '../../../src/rules/planning/template-hash.js'
+import { templateHash } from '../../../src/rules/planning/rollout.js'
 import type { StoreModel } from '../models/store-model.js'
 import type { World } from '../world/world.js'
 import { buildNameOf, isDraining, isReserved, type FleetSnapshot } from './snapshot.js'

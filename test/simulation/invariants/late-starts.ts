@@ -4,7 +4,7 @@
  */
 import type { EventOf } from '../../../src/contracts/events.js'
 import { keyOf } from '../../../src/rules/model/resources.js'
-import { buildHealth } from '../../../src/rules/model/status.js'
+import { buildHealth } from '../../../src/rules/model/build-status.js'
 import type { GameServer, GameServerBuild } from '../../../src/rules/model/wire.js'
 import type { BackendModel } from '../models/backend-model.js'
 import type { StoreModel } from '../models/store-model.js'

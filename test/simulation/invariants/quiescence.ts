@@ -4,7 +4,7 @@
  */
 import { isDeepStrictEqual } from 'node:util'
 import { type Condition, keyOf } from '../../../src/rules/model/resources.js'
-import { buildHealth } from '../../../src/rules/model/status.js'
+import { buildHealth } from '../../../src/rules/model/build-status.js'
 import type { GameServer, GameServerBuild } from '../../../src/rules/model/wire.js'
 import { rolloutBatch } from '../../../src/rules/planning/rollout.js'
 import type { SimulationContext } from '../context.js'

@@ -2,8 +2,8 @@
  * Invariants: a change of a server's data is stored before it succeeds, is made whole or not at all, is never lost, is made only once, and
  * never passes a capacity. Every change adds a unique ticket to a list and increments a counter.
  */
-import { endedNumber } from '../../../src/rules/lifecycle/sessions.js'
-import type { ServerDataUpdate } from '../../../src/rules/model/server-data.js'
+import { endedNumber } from '../../../src/rules/lifecycle/server-sessions.js'
+import type { ServerDataUpdate } from '../../../src/rules/lifecycle/server-data.js'
 import { keyOf, type Server } from '../../../src/rules/model/resources.js'
 import type { StoreModel } from '../models/store-model.js'
 import type { Host } from '../world/host.js'

@@ -2,7 +2,7 @@
  * Infers from a host's store calls which servers it is allocating, so that the invariants do not depend on the engine's
  * internals.
  */
-import { endedNumber } from '../../../src/rules/lifecycle/sessions.js'
+import { endedNumber } from '../../../src/rules/lifecycle/server-sessions.js'
 import type { Collection } from '../../../src/contracts/store.js'
 import { keyOf, type Ref, type Server } from '../../../src/rules/model/resources.js'
 import type { Host } from '../world/host.js'

@@ -5,7 +5,7 @@
  */
 import { FleetError } from '../../../src/contracts/errors.js'
 import type { Collection, StoreListener as WatchListener, Versioned } from '../../../src/contracts/store.js'
-import { lastNumber } from '../../../src/rules/lifecycle/sessions.js'
+import { lastNumber } from '../../../src/rules/lifecycle/server-sessions.js'
 import { keyOf, type Ref, type Server } from '../../../src/rules/model/resources.js'
 import type { Host } from '../world/host.js'
 import type { World } from '../world/world.js'

@@ -2,10 +2,9 @@
  * The kernel of a simulation run: one event queue in virtual time, one source of randomness, and a bounded history.
  * Everything in the simulation runs as an event in this queue, so the seed determines the run.
  */
-import { seededRandom } from '../../../src/testing/random.js'
-import { TimerHeap } from '../../../src/testing/timer-heap.js'
+import { seededRandom, TimerHeap } from '../../../src/testing/virtual-clock.js'
 import { Fingerprint } from './fingerprint.js'
-import { isError } from '../../../src/rules/model/realms.js'
+import { isError } from '../../../src/rules/model/values.js'
 
 /** Reports that an invariant was violated. */
 export class Violation extends Error {}

@@ -3,7 +3,7 @@
  */
 import type { CallOptions } from '../../../../src/contracts/call-options.js'
 import { throwIfAborted } from '../../../../src/contracts/errors.js'
-import { entryRevision, type JournalEntry } from './entries.js'
+import { entryRevision, type JournalEntry } from './journal-entries.js'
 import { type JournalParts, maxDelayMs } from './status-writer.js'
 
 interface GroupCommitDependencies extends JournalParts {

@@ -7,7 +7,7 @@ import type { Clock } from '../../../../src/contracts/clock.js'
 import { FleetError } from '../../../../src/contracts/errors.js'
 import type { Logger } from '../../../../src/contracts/logger.js'
 import { keyOf, type Ref } from '../../../../src/rules/model/resources.js'
-import { objectAt, stringAt, stringsAt } from '../../../../src/rules/validation/template-shape.js'
+import { objectAt, stringAt, stringsAt } from '../../../../src/rules/validation/pod-template.js'
 import { foundOrUndefined, statusOf } from '../../client/api-errors.js'
 import type { KubernetesApi } from '../../client/api.js'
 import { pathOf, type ResourceType, revisionOf, typeMetaOf } from '../../client/kube-objects.js'
@@ -21,7 +21,7 @@ import {
   type PendingEntries,
   sealEntry,
   sessionsIn,
-} from './entries.js'
+} from './journal-entries.js'
 
 export interface JournalDependencies {
   readonly clock: Clock

@@ -8,7 +8,7 @@ import { FleetError } from '../../../../src/contracts/errors.js'
 import type { Logger } from '../../../../src/contracts/logger.js'
 import { pauseMs } from '../../../../src/rules/lifecycle/backoff.js'
 import { keyOf, type Ref } from '../../../../src/rules/model/resources.js'
-import type { PendingEntries, PendingEntry, StoredServer } from './entries.js'
+import type { PendingEntries, PendingEntry, StoredServer } from './journal-entries.js'
 import type { Journal } from './journal.js'
 
 /** A write of a server's status. */

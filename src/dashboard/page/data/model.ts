@@ -1,9 +1,8 @@
 /** What the page knows of the fleet. Plain, immutable data: `reduce` makes the next one. */
 import type { EventsDropped, FleetEvent } from '../../../contracts/events.js'
 import type { GameSessionBody } from '../../../contracts/sessions.js'
-import type { Seats } from '../../../rules/lifecycle/seats.js'
-import type { Health, Ref, ServerState } from '../../../rules/model/resources.js'
-import { keyOf } from '../../../rules/model/resources.js'
+import type { Seats } from '../../../rules/lifecycle/server-sessions.js'
+import { type Health, keyOf, type Ref, type ServerState } from '../../../rules/model/resources.js'
 import type { GameServer, GameServerBuild } from '../../../rules/model/wire.js'
 
 export type StreamedEvent = FleetEvent | EventsDropped

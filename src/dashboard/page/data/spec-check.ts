@@ -1,6 +1,5 @@
 /** Checks an edited spec by the rules that the host applies. Pure. */
-import type { BuildInput } from '../../../rules/validation/requests.js'
-import { readBuildInput } from '../../../rules/validation/requests.js'
+import { type BuildInput, readBuildInput } from '../../../rules/validation/build-schema.js'
 import type { GameServerBuild } from '../../../rules/model/wire.js'
 
 export type CheckedSpec =

@@ -3,7 +3,7 @@ import { text } from 'node:stream/consumers'
 import { alwaysLeader, createFleet, type FleetLimits, memoryStore } from 'gamekeeper'
 import { kubernetesBackend } from 'gamekeeper/kubernetes'
 import { describe, expect, it, onTestFinished } from 'vitest'
-import { templateHash } from '../../../../src/rules/planning/template-hash.js'
+import { templateHash } from '../../../../src/rules/planning/rollout.js'
 import { until } from '../../../e2e/until.js'
 import { configFor, fakeApiServer, respond, statusOf } from '../support/fake-api-server.js'
 

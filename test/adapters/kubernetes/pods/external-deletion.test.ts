@@ -4,7 +4,7 @@ import { text } from 'node:stream/consumers'
 import { alwaysLeader, createFleet, memoryStore } from 'gamekeeper'
 import { kubernetesBackend } from 'gamekeeper/kubernetes'
 import { expect, it, onTestFinished } from 'vitest'
-import { templateHash } from '../../../../src/rules/planning/template-hash.js'
+import { templateHash } from '../../../../src/rules/planning/rollout.js'
 import { until } from '../../../e2e/until.js'
 import { configFor, fakeApiServer, respond } from '../support/fake-api-server.js'
 

@@ -1,7 +1,7 @@
 /** Labels, annotations and counters of a server that are edited in the metadata of its object, as kubectl does. */
 import { describe, expect, it, vi } from 'vitest'
 import { appliedMetadata, editedMetadata, withEdits } from '../../../../adapters/kubernetes/store/server-object.js'
-import { noData } from '../../../../src/rules/model/server-data.js'
+import { noData } from '../../../../src/rules/lifecycle/server-data.js'
 import { defaultApiGroup as group } from '../../../../src/rules/model/wire.js'
 import { until } from '../../../e2e/until.js'
 import { kubectl, kubectlWith } from '../support/cluster.js'

@@ -3,10 +3,10 @@ import { failedCall, parseApiError } from '../../../../adapters/kubernetes/clien
 import type { ApiCall } from '../../../../adapters/kubernetes/client/api.js'
 import { isKubeObject, type KubeObject, pathOf } from '../../../../adapters/kubernetes/client/kube-objects.js'
 import { fleetResources } from '../../../../adapters/kubernetes/store/custom-collection.js'
-import { openEntry } from '../../../../adapters/kubernetes/store/journal/entries.js'
+import { openEntry } from '../../../../adapters/kubernetes/store/journal/journal-entries.js'
 import type { FleetError } from '../../../../src/contracts/errors.js'
 import { isObject } from '../../../../src/rules/validation/problem.js'
-import type { Fields } from '../../../../src/rules/validation/template-shape.js'
+import type { Fields } from '../../../../src/rules/validation/pod-template.js'
 import { virtualClock } from '../../../../src/testing/virtual-clock.js'
 
 export const resources = fleetResources()

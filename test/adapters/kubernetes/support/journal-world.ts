@@ -1,5 +1,5 @@
 /** Server objects and a journal in memory, with calls that a test can hold, fail and follow; and hosts that use them. */
-import { openEntry, type StoredServer } from '../../../../adapters/kubernetes/store/journal/entries.js'
+import { openEntry, type StoredServer } from '../../../../adapters/kubernetes/store/journal/journal-entries.js'
 import type { JournalContent, JournalStorage } from '../../../../adapters/kubernetes/store/journal/journal.js'
 import { ServerJournal } from '../../../../adapters/kubernetes/store/journal/server-journal.js'
 import type { ServerObjects, StatusWrite } from '../../../../adapters/kubernetes/store/journal/status-writer.js'

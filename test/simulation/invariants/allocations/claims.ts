@@ -2,7 +2,7 @@
  * Invariants: a session in which the game has reported a player never ends as `Unclaimed`, and a session without players does not outlast
  * `claimSeconds` while its leader hears its game.
  */
-import { endedNumber } from '../../../../src/rules/lifecycle/sessions.js'
+import { endedNumber } from '../../../../src/rules/lifecycle/server-sessions.js'
 import type { EventOf } from '../../../../src/contracts/events.js'
 import type { Heartbeat } from '../../../../src/rules/game/heartbeat.js'
 import { keyOf, type Server } from '../../../../src/rules/model/resources.js'

@@ -2,11 +2,10 @@
  * Invariants: seats that were reserved are in the store, no seat is given twice, and no seat is refused because of a hold that must be over.
  * Wall clocks decide when a hold ends, so a promise counts only while no host's clock jumps, and after a jump not beyond its leader.
  */
-import { endedNumber } from '../../../../src/rules/lifecycle/sessions.js'
+import { defaultHoldMs, endedNumber } from '../../../../src/rules/lifecycle/server-sessions.js'
 import type { FleetError } from '../../../../src/contracts/errors.js'
 import type { GameSession } from '../../../../src/contracts/sessions.js'
 import type { Heartbeat } from '../../../../src/rules/game/heartbeat.js'
-import { defaultHoldMs } from '../../../../src/rules/lifecycle/seats.js'
 import { keyOf, type Server } from '../../../../src/rules/model/resources.js'
 import type { ModelInstance } from '../../models/backend-model.js'
 import type { StoreModel } from '../../models/store-model.js'

@@ -2,9 +2,13 @@
  * Invariants: a server that is allocated to a request with selectors fits one of them, and what the request changes is changed in the same
  * write.
  */
-import type { AllocationInput, AllocationRequest, ServerSelector } from '../../../../src/rules/model/allocation.js'
+import type {
+  AllocationInput,
+  AllocationRequest,
+  ServerSelector,
+} from '../../../../src/rules/model/allocation-request.js'
 import { type Build, keyOf, type Server } from '../../../../src/rules/model/resources.js'
-import { noData } from '../../../../src/rules/model/server-data.js'
+import { noData } from '../../../../src/rules/lifecycle/server-data.js'
 import { buildIDOf, buildNames, kindOf, someOrder } from '../../actors/build-specs.js'
 import type { StoreModel } from '../../models/store-model.js'
 import type { World } from '../../world/world.js'

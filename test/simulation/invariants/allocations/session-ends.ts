@@ -3,7 +3,7 @@
  * that goes on is reported.
  */
 import type { EventOf } from '../../../../src/contracts/events.js'
-import { sessionUid } from '../../../../src/rules/lifecycle/sessions.js'
+import { sessionUid } from '../../../../src/rules/lifecycle/server-sessions.js'
 import { Violation, type World } from '../../world/world.js'
 import type { ModelInstance } from '../../models/backend-model.js'
 import type { StoreModel } from '../../models/store-model.js'

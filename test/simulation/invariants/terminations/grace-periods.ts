@@ -3,7 +3,7 @@
  * grace period, from Terminate or the signal, before it is killed.
  */
 import type { Build } from '../../../../src/rules/model/resources.js'
-import { graceSecondsOf } from '../../../../src/rules/validation/template.js'
+import { graceSecondsOf } from '../../../../src/rules/validation/pod-template.js'
 import type { BackendModel, ModelInstance } from '../../models/backend-model.js'
 import type { Host } from '../../world/host.js'
 import type { Lease } from '../../world/lease.js'

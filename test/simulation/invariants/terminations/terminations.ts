@@ -2,7 +2,7 @@
 import type { InstanceSpec } from '../../../../src/contracts/backend.js'
 import type { EventOf } from '../../../../src/contracts/events.js'
 import type { FleetLimits } from '../../../../src/contracts/options.js'
-import { type LifeLimits, lifeLimits } from '../../../../src/rules/lifecycle/limits.js'
+import { type LifeLimits, lifeLimits } from '../../../../src/rules/lifecycle/health.js'
 import { type Build, type BuildSpec, keyOf, type Server } from '../../../../src/rules/model/resources.js'
 import type { BackendModel, ModelInstance } from '../../models/backend-model.js'
 import type { StoreModel } from '../../models/store-model.js'

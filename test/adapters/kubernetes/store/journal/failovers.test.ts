@@ -5,7 +5,7 @@
 import { expect, it } from 'vitest'
 import type { Server } from '../../../../../src/rules/model/resources.js'
 import type { Versioned } from '../../../../../src/contracts/store.js'
-import { seededRandom } from '../../../../../src/testing/random.js'
+import { seededRandom } from '../../../../../src/testing/virtual-clock.js'
 import { ClusterHost, type Fault, withSession } from '../../support/cluster-host.js'
 import { JournalCluster } from '../../support/journal-cluster.js'
 

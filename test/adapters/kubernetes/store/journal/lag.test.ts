@@ -1,6 +1,6 @@
 /** How long the statuses of servers lag behind the answers, with more callers than connections. */
 import { expect, it } from 'vitest'
-import { seededRandom } from '../../../../../src/testing/random.js'
+import { seededRandom } from '../../../../../src/testing/virtual-clock.js'
 import { ClusterHost, withSession } from '../../support/cluster-host.js'
 import { JournalCluster } from '../../support/journal-cluster.js'
 

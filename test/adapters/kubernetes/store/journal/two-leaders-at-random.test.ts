@@ -1,6 +1,6 @@
 /** Two hosts that both believe to lead allocate, write and list at random, over a network that loses answers: every answer holds. */
 import { expect, it } from 'vitest'
-import { seededRandom } from '../../../../../src/testing/random.js'
+import { seededRandom } from '../../../../../src/testing/virtual-clock.js'
 import { ClusterHost, withSession } from '../../support/cluster-host.js'
 import { JournalCluster } from '../../support/journal-cluster.js'
 

@@ -1,6 +1,6 @@
 /** Hosts of a version without the journal lead between two that have it. */
 import { expect, it } from 'vitest'
-import { objectAt } from '../../../../../src/rules/validation/template-shape.js'
+import { objectAt } from '../../../../../src/rules/validation/pod-template.js'
 import { ClusterHost, withSession } from '../../support/cluster-host.js'
 import { JournalCluster } from '../../support/journal-cluster.js'
 
