@@ -2,8 +2,8 @@
 import { allocationDefaults } from '../../adapters/kubernetes/store/requested-allocations.js'
 import { allocation, allocationRequest } from '../../src/rules/validation/allocation-schema.js'
 import { time } from '../../src/rules/validation/shared-schemas.js'
-import type { Resource } from '.scripts/crds/definitions.js'
-import { eachOf, structural, type StructuralSchema, unbounded } from '.scripts/crds/structural-schema.js'
+import type { Resource } from './definitions.js'
+import { eachOf, structural, type StructuralSchema, unbounded } from './structural-schema.js'
 
 const text = { type: 'string' } as const
 const { sessionID, ...request } = allocationRequest.properties
