@@ -236,7 +236,7 @@ describe.concurrent('the package', { timeout: 120_000 }, () => {
     const home = join(full, 'node_modules/gamekeeper')
     const files = await filesOf(home)
     const expected =
-      /^(package\.json|README\.md|CHANGELOG\.md|LICENSE|adapters\/kubernetes\/crds\.yaml|dist\/[\w/-]+\.(c?js|d\.c?ts)|dist\/page\/(index\.html|icon\.svg|(app\.js|app\.css|licences\.txt)(\.br|\.gz)?)|dist\/api\/[\w.]+\.md|(docs|examples)\/.*)$/
+      /^(package\.json|(README|CHANGELOG|CONTRIBUTING|SECURITY)\.md|LICENSE|adapters\/kubernetes\/crds\.yaml|dist\/[\w/-]+\.(c?js|d\.c?ts)|dist\/page\/(index\.html|icon\.svg|(app\.js|app\.css|licences\.txt)(\.br|\.gz)?)|dist\/api\/[\w.]+\.md|(docs|examples)\/.*)$/
     expect(files.filter((file) => !expected.test(file))).toEqual([])
     const texts = await Promise.all(files.map((file) => readFile(join(home, file), 'utf8')))
     expect(files.filter((_, index) => texts[index]?.includes(root))).toEqual([])
