@@ -82,7 +82,7 @@ export type { Seats } from './rules/lifecycle/server-sessions.js'
 export type { Collection, DamagedRecord, RecordKind, Store, StoreCheck, Versioned } from './contracts/store.js'
 export { createFleet } from './fleet/create-fleet.js'
 export { fleetOnce } from './fleet/create-fleet.js'
-export type { Heartbeat, HeartbeatAnswer, HeartbeatHold } from './rules/game/heartbeat.js'
+export type { Heartbeat, HeartbeatAnswer, ParkedHeartbeat } from './rules/game/heartbeat.js'
 export type { PortRange } from './rules/model/ports.js'
 export type {
   AllocationInput as AllocationRequest,

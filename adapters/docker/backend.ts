@@ -82,7 +82,7 @@ export class DockerBackend implements Backend {
     this.#api = new EngineApi({ client, clock, readTimeoutMs, changeTimeoutMs, onTimeout })
     const { pullIdleTimeoutMs, registryAuth, portRange } = options
     this.#images = new Images({ api: this.#api, clock, idleTimeoutMs: pullIdleTimeoutMs, registryAuth })
-    this.#ports = new PortPool(portRange, clock, () => this.#heldPorts())
+    this.#ports = new PortPool(portRange, clock, () => this.#takenPorts())
     this.#lifecycle = new BackendLifecycle({ backend: this.name, logger, open: () => this.#connect() })
     this.#creations = new Creations(this.#lifecycle.listeners)
   }
@@ -232,9 +232,9 @@ export class DockerBackend implements Backend {
     })
   }
 
-  *#heldPorts(): Generator<number> {
-    yield* this.#containers?.heldPorts() ?? []
-    yield* this.#creations.heldPorts()
+  *#takenPorts(): Generator<number> {
+    yield* this.#containers?.takenPorts() ?? []
+    yield* this.#creations.takenPorts()
   }
 
   *#instanceNumbers(): Generator<number> {

@@ -15,7 +15,7 @@ import type { KubernetesApi } from './client/api.js'
 import type { OwnerReference } from './client/kube-objects.js'
 import type { WriteFence } from './client/write-fence.js'
 import { CordonedNodes } from './nodes/node-cache.js'
-import { type HeldPort, NodePorts } from './nodes/node-ports.js'
+import { type TakenPort, NodePorts } from './nodes/node-ports.js'
 import type { ResolvedKubernetesOptions } from './options.js'
 import { ActiveLabels } from './pods/active-labels.js'
 import { PodCache } from './pods/pod-cache.js'
@@ -74,7 +74,7 @@ export class PodInstances {
       onNodeChange: (name, node) => this.#cordonedNodes?.nodeChanged(name, node),
     })
     const { pods } = this
-    this.#ports = new NodePorts(portRange, clock, () => this.#heldPorts())
+    this.#ports = new NodePorts(portRange, clock, () => this.#takenPorts())
     const numbers = new InstanceNumbers({ api, names, pods })
     this.#secrets = new SdkSecrets({ ...context, pods, numbers, platform: options.platform })
     this.#slowStarts = new SlowStarts({
@@ -281,9 +281,9 @@ export class PodInstances {
     listeners.notifyAll((listener) => listener.gone(ref, uid))
   }
 
-  *#heldPorts(): Generator<HeldPort> {
-    yield* this.pods.heldPorts()
-    for (const port of this.#creations.heldPorts()) yield { port, node: undefined }
+  *#takenPorts(): Generator<TakenPort> {
+    yield* this.pods.takenPorts()
+    for (const port of this.#creations.takenPorts()) yield { port, node: undefined }
   }
 }
 

@@ -17,7 +17,7 @@ interface Node {
   readonly name: string
   readonly address: string
   readonly rotation: PortRotation
-  readonly heldPorts: Set<number>
+  readonly takenPorts: Set<number>
   servers: number
 }
 
@@ -31,7 +31,7 @@ export class Nodes {
       name,
       address: addressOf(index),
       rotation: new PortRotation(range),
-      heldPorts: new Set(),
+      takenPorts: new Set(),
       servers: 0,
     }))
   }
@@ -44,10 +44,10 @@ export class Nodes {
     const { first, last } = this.#range
     let chosen: Node | undefined
     for (const node of this.#nodes) {
-      const fits = last - first + 1 - node.heldPorts.size >= portsToExpose.length
+      const fits = last - first + 1 - node.takenPorts.size >= portsToExpose.length
       if (fits && (!chosen || node.servers < chosen.servers)) chosen = node
     }
-    const taken = chosen?.rotation.take(portsToExpose.length, chosen.heldPorts)
+    const taken = chosen?.rotation.take(portsToExpose.length, chosen.takenPorts)
     if (!chosen || !taken) {
       const count = portsToExpose.length
       throw new FleetError(
@@ -63,14 +63,14 @@ export class Nodes {
 }
 
 function placementOn(node: Node, ports: readonly PortPair[]): Placement {
-  for (const port of ports) node.heldPorts.add(port.public)
+  for (const port of ports) node.takenPorts.add(port.public)
   node.servers++
   return {
     node: node.name,
     address: node.address,
     ports: Object.freeze(ports),
     release() {
-      for (const port of ports) node.heldPorts.delete(port.public)
+      for (const port of ports) node.takenPorts.delete(port.public)
       node.servers--
     },
   }

@@ -198,7 +198,7 @@ export class ScriptedGame {
     if (this.#deps.options.clock || !this.#script.autoReady || this.#state !== 'StandingBy') return
     const answer = (later: HeartbeatAnswer) => this.#handle(later)
     callSafely(() => {
-      this.#cancelHold = listener.holdHeartbeat?.(sessionHostId, { waitMs: Infinity, answer }) ?? nothing
+      this.#cancelHold = listener.parkHeartbeat?.(sessionHostId, { waitMs: Infinity, answer }) ?? nothing
     })
   }
 

@@ -84,7 +84,7 @@ export class ProcessBackend implements Backend {
     })
     const shared = { instances, files, listeners, clock, logger }
     this.#monitor = new ExitMonitor({ ...shared, terminations: this.#terminations, pollIntervalMs })
-    const ports = new PortPool(portRange, publicAddress, () => this.#heldPorts())
+    const ports = new PortPool(portRange, publicAddress, () => this.#takenPorts())
     const { logs, monitor, lifecycle } = { logs: this.#logs, monitor: this.#monitor, lifecycle: this.#lifecycle }
     this.#starts = new Starts({ options, lifecycle, instances, ports, files, logs, monitor, processes, isolation })
   }
@@ -200,7 +200,7 @@ export class ProcessBackend implements Backend {
     void this.#monitor.sample()
   }
 
-  *#heldPorts(): Generator<number> {
-    for (const { heldPorts } of this.#instances.values()) yield* heldPorts
+  *#takenPorts(): Generator<number> {
+    for (const { takenPorts } of this.#instances.values()) yield* takenPorts
   }
 }

@@ -68,10 +68,10 @@ export class Starts {
     // Does not use the clock's random bytes, which may repeat in tests: the nonce identifies real processes.
     const nonce = randomBytes(16).toString('hex')
     // Taken before the first await, so that concurrent starts get different numbers.
-    const instanceNumber = lowestFreeNumber(this.#heldNumbers())
+    const instanceNumber = lowestFreeNumber(this.#takenNumbers())
     const { namespace, name, uid: buildUid } = spec.build
     const origin = { build: { namespace, name, uid: buildUid }, sessionHostId: spec.sdk.sessionHostId }
-    const user = this.#deps.isolation.userOfNext(new Set(this.#heldUsers()))
+    const user = this.#deps.isolation.userOfNext(new Set(this.#takenUsers()))
     const own = {
       ...(user?.own === true && { uidOfGame: user.uid }),
     }
@@ -87,8 +87,8 @@ export class Starts {
     const { spec, nonce, user } = run
     const { lifecycle, ports, files, logs, options } = this.#deps
     try {
-      await ports.take(spec.portsToExpose.length, instance.heldPorts)
-      const pairs = spec.portsToExpose.map((container, i) => ({ container, public: instance.heldPorts[i] ?? 0 }))
+      await ports.take(spec.portsToExpose.length, instance.takenPorts)
+      const pairs = spec.portsToExpose.map((container, i) => ({ container, public: instance.takenPorts[i] ?? 0 }))
       instance.record = { ...instance.record, ports: pairs }
       await files.prepare(instance.ref, nonce, { user, ownsFolders: this.#deps.isolation.ownsFolders })
       const launch = await this.#prepare(instance, run)
@@ -123,7 +123,7 @@ export class Starts {
   async #reject(instance: ManagedInstance, exit: Exit): Promise<Instance> {
     const { nonce: _, ...record } = instance.record
     instance.record = { ...record, ports: [], exit }
-    instance.heldPorts.length = 0
+    instance.takenPorts.length = 0
     await this.#deps.files.writeRecord(instance.record)
     return this.#notify(instance)
   }
@@ -134,11 +134,11 @@ export class Starts {
     instances.delete(instance.key)
   }
 
-  *#heldNumbers(): Generator<number> {
+  *#takenNumbers(): Generator<number> {
     for (const { record } of this.#deps.instances.values()) yield record.instanceNumber
   }
 
-  *#heldUsers(): Generator<number> {
+  *#takenUsers(): Generator<number> {
     for (const { record } of this.#deps.instances.values()) if (record.uidOfGame !== undefined) yield record.uidOfGame
   }
 

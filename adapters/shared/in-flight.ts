@@ -113,7 +113,7 @@ export class Creations<C extends Creation> {
     return this.#inFlight.operations()
   }
 
-  *heldPorts(): Generator<number> {
+  *takenPorts(): Generator<number> {
     for (const creation of this.#inFlight.operations()) yield* creation.ports
   }
 

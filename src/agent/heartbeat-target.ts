@@ -1,7 +1,7 @@
 /** Types of the requests that reach the agent, and of the fleet that answers them. */
 import type { IncomingMessage } from 'node:http'
 import type { OwnAllocation } from '../contracts/sessions.js'
-import type { Heartbeat, HeartbeatAnswer, HeartbeatHold } from '../rules/game/heartbeat.js'
+import type { Heartbeat, HeartbeatAnswer, ParkedHeartbeat } from '../rules/game/heartbeat.js'
 import type { ServerData, ServerDataUpdate } from '../rules/lifecycle/server-data.js'
 import type { OwnAllocationRequest } from '../rules/model/allocation-request.js'
 
@@ -13,8 +13,8 @@ export interface HeartbeatTarget {
    * See `Fleet.knowsServer`. Called before the body is read: of a heartbeat from a caller that is no server, only the start is read.
    */
   knowsServer(sessionHostId: string): boolean
-  /** See `Fleet.holdHeartbeat`. Undefined: the heartbeat is answered at once. */
-  holdHeartbeat(sessionHostId: string, hold: HeartbeatHold): (() => void) | undefined
+  /** See `Fleet.parkHeartbeat`. Undefined: the heartbeat is answered at once. */
+  parkHeartbeat(sessionHostId: string, parked: ParkedHeartbeat): (() => void) | undefined
   /** See `Fleet.updateOwnData`. */
   updateOwnData(sessionHostId: string, change: ServerDataUpdate): Promise<ServerData>
   /** See `Fleet.allocateOwnServer`. */

@@ -122,7 +122,7 @@ async function laterIn(response: ServerResponse, handle: () => void): Promise<vo
 const agentMembers: readonly (keyof HeartbeatTarget)[] = [
   'heartbeat',
   'knowsServer',
-  'holdHeartbeat',
+  'parkHeartbeat',
   'updateOwnData',
   'allocateOwnServer',
 ]
@@ -137,7 +137,7 @@ export function answering(fleet: HeartbeatTarget): AgentTarget {
   return {
     heartbeat: (id, heartbeat) => fleet.heartbeat(id, heartbeat),
     knowsServer: (id) => fleet.knowsServer(id),
-    holdHeartbeat: (id, hold) => fleet.holdHeartbeat(id, hold),
+    parkHeartbeat: (id, parked) => fleet.parkHeartbeat(id, parked),
     updateOwnData: (id, change) => fleet.updateOwnData(id, change),
     allocateOwnServer: (id, request) => fleet.allocateOwnServer(id, request),
     forwardHeartbeat: undefined,
@@ -155,9 +155,9 @@ function heartbeatHandler(target: AgentTarget, logger: Logger) {
     let answer: HeartbeatAnswer
     try {
       answer = target.heartbeat(id, heartbeat)
-      if (mayBeHeld(heartbeat, answer)) {
+      if (mayBeParked(heartbeat, answer)) {
         const waitMs = preferredWaitMs(request.headers['prefer'])
-        const cancel = target.holdHeartbeat(id, { waitMs, answer: (later) => sendAnswer(response, later) })
+        const cancel = target.parkHeartbeat(id, { waitMs, answer: (later) => sendAnswer(response, later) })
         if (cancel) return void response.once('close', cancel)
       }
     } catch (error) {
@@ -221,7 +221,7 @@ function heartbeatHandler(target: AgentTarget, logger: Logger) {
 }
 
 /** True if the game is waiting for its session: an answer can only change to one that it acts on. */
-function mayBeHeld({ state }: Heartbeat, { operation, isElsewhere, sessionConfig }: HeartbeatAnswer): boolean {
+function mayBeParked({ state }: Heartbeat, { operation, isElsewhere, sessionConfig }: HeartbeatAnswer): boolean {
   return state === 'StandingBy' && operation === 'Continue' && !isElsewhere && sessionConfig === undefined
 }
 

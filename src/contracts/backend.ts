@@ -2,7 +2,7 @@
  * Backend: starts, destroys and lists game server instances. It knows nothing about states, sessions or scaling.
  * Implementations must pass `backendConformance` from `gamekeeper/testing`.
  */
-import type { Heartbeat, HeartbeatAnswer, HeartbeatHold } from '../rules/game/heartbeat.js'
+import type { Heartbeat, HeartbeatAnswer, ParkedHeartbeat } from '../rules/game/heartbeat.js'
 import type { PodTemplateSpec, PortPair, Ref } from '../rules/model/resources.js'
 import type { TemplateSupport } from '../rules/validation/pod-template.js'
 import type { CallOptions } from './call-options.js'
@@ -88,8 +88,8 @@ export interface BackendListener {
   maintenance?(nodes: ReadonlyMap<string, number>): void
   /** Delivers a heartbeat from an instance that does not send heartbeats over HTTP (see `BackendCapabilities.agent`). */
   heartbeat(sessionHostId: string, heartbeat: Heartbeat): HeartbeatAnswer
-  /** See `Fleet.holdHeartbeat`. */
-  holdHeartbeat?(sessionHostId: string, hold: HeartbeatHold): (() => void) | undefined
+  /** See `Fleet.parkHeartbeat`. */
+  parkHeartbeat?(sessionHostId: string, parked: ParkedHeartbeat): (() => void) | undefined
 }
 
 export interface PrepareOptions extends CallOptions {

@@ -1,5 +1,5 @@
 /** The fleet facade: the interface that a host app calls. */
-import type { Heartbeat, HeartbeatAnswer, HeartbeatHold } from '../rules/game/heartbeat.js'
+import type { Heartbeat, HeartbeatAnswer, ParkedHeartbeat } from '../rules/game/heartbeat.js'
 import type { AllocationInput, OwnAllocationRequest } from '../rules/model/allocation-request.js'
 import type { ApplyResult, BuildSpec, BuildSpecInput, RefLike, RunSpec } from '../rules/model/resources.js'
 import type { ServerData, ServerDataUpdate } from '../rules/lifecycle/server-data.js'
@@ -237,7 +237,7 @@ export interface Fleet {
    * if there is nothing to wait for: send the answer that `heartbeat` returned. The next heartbeat of the same server ends the
    * hold. Never throws.
    */
-  holdHeartbeat(sessionHostId: string, hold: HeartbeatHold): (() => void) | undefined
+  parkHeartbeat(sessionHostId: string, parked: ParkedHeartbeat): (() => void) | undefined
   /**
    * Changes the data of the server with this id, which contains the server's secret, as `servers.update` does: for an endpoint that games
    * call. Resolves with the data when they are durable. Rejects with `not-found` if no server has this id, and like `servers.update`.

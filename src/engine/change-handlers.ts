@@ -13,7 +13,7 @@ import type { WaitQueue } from './allocation/wait-queue.js'
 import type { BuildOperations } from './builds/build-operations.js'
 import { backoffLimits, type EngineContext } from './context.js'
 import type { LateStarts } from './instances/late-starts.js'
-import type { HeldHeartbeats } from './instances/held-heartbeats.js'
+import type { ParkedHeartbeats } from './instances/parked-heartbeats.js'
 import type { MaintenanceAnnouncements } from './instances/maintenance-announcements.js'
 import type { Reservations } from './instances/reservations.js'
 import type { Drainer } from './reconcile/drain.js'
@@ -33,7 +33,7 @@ export interface ChangeHandlerDependencies {
   readonly drainer: Pick<Drainer, 'awaits' | 'checkProgress' | 'released'>
   readonly events: EventReporter
   readonly lateStarts: Pick<LateStarts, 'succeeded'>
-  readonly heldHeartbeats: Pick<HeldHeartbeats, 'answerChanged'>
+  readonly parkedHeartbeats: Pick<ParkedHeartbeats, 'answerChanged'>
   readonly maintenance: Pick<MaintenanceAnnouncements, 'placed'>
   readonly reservations: Pick<Reservations, 'recordChanged'>
   readonly seats: Pick<Seats, 'recordChanged'>
@@ -102,7 +102,7 @@ export class ChangeHandlers {
     events.serverData(entry, before, record)
     if (record.node !== before.node) this.#deps.maintenance.placed(entry)
     if (record.sessions[0]?.holds || before.sessions[0]?.holds) this.#deps.seats.recordChanged(entry)
-    this.#deps.heldHeartbeats.answerChanged(entry)
+    this.#deps.parkedHeartbeats.answerChanged(entry)
     if (record.data !== before.data && (isReady(entry.bucket) || freePlacesOn(entry) > 0))
       this.#deps.waitQueue.dataChanged(entry)
     if (isIdleAgain && !isBeingAllocated(entry)) this.#deps.drainer.released(entry)

@@ -1,7 +1,7 @@
 /** Runs the fleet for one leadership term: reads the store, adopts running instances, and reconciles until stopped. */
 import type { FleetError } from '../contracts/errors.js'
 import type { DrainOptions, DrainResult } from '../contracts/options.js'
-import type { Heartbeat, HeartbeatAnswer, HeartbeatHold } from '../rules/game/heartbeat.js'
+import type { Heartbeat, HeartbeatAnswer, ParkedHeartbeat } from '../rules/game/heartbeat.js'
 import { transition } from '../rules/lifecycle/lifecycle.js'
 import { sessionByKey } from '../rules/lifecycle/server-sessions.js'
 import { keyOf } from '../rules/model/resources.js'
@@ -101,7 +101,7 @@ export class Engine {
     if (this.#state.stopped) return
     this.#state.stopped = true
     this.#state.stopError = error
-    const { confirmations, drainer, failoverGrace, heldHeartbeats, reservations, resync, seats } = this.#parts
+    const { confirmations, drainer, failoverGrace, parkedHeartbeats, reservations, resync, seats } = this.#parts
     const { terminator, ticker, waitQueue, watcher } = this.#parts
     if (why === 'deposed') this.#deps.guard.close(error)
     ticker.stop()
@@ -111,7 +111,7 @@ export class Engine {
     this.#stopReconciling()
     waitQueue.rejectAll(error)
     confirmations.rejectAll(error)
-    heldHeartbeats.stop()
+    parkedHeartbeats.stop()
     drainer.stop()
     seats.stop()
     reservations.stop()
@@ -144,8 +144,8 @@ export class Engine {
     if (entry?.record.state === 'Active') entry.hadPlayers = true
   }
 
-  holdHeartbeat(hostId: string, hold: HeartbeatHold): (() => void) | undefined {
-    return this.#parts.heldHeartbeats.hold(hostId, hold)
+  parkHeartbeat(hostId: string, parked: ParkedHeartbeat): (() => void) | undefined {
+    return this.#parts.parkedHeartbeats.park(hostId, parked)
   }
 
   /** Returns the server of a session, once it is known whether the session has it. */

@@ -21,12 +21,19 @@ export class Outbox {
     if (!this.#isHandling()) this.flush()
   }
 
-  /** What listeners cause meanwhile is sent last. */
+  /** Events emitted by listeners are sent last. */
   flush(): void {
     if (this.#isSending) return
     this.#isSending = true
-    for (const event of this.#events) this.#emitter.emit(event)
-    this.#events.length = 0
-    this.#isSending = false
+    let sent = 0
+    try {
+      for (const event of this.#events) {
+        sent++
+        this.#emitter.emit(event)
+      }
+    } finally {
+      this.#events.splice(0, sent)
+      this.#isSending = false
+    }
   }
 }

@@ -19,7 +19,7 @@ import { ChangeHandlers } from './change-handlers.js'
 import type { EngineContext } from './context.js'
 import { Heartbeats } from './instances/heartbeats.js'
 import { LateStarts } from './instances/late-starts.js'
-import { HeldHeartbeats } from './instances/held-heartbeats.js'
+import { ParkedHeartbeats } from './instances/parked-heartbeats.js'
 import { InstanceWatcher } from './instances/instance-watcher.js'
 import { ServerDataUpdates } from './instances/server-data.js'
 import { MaintenanceAnnouncements } from './instances/maintenance-announcements.js'
@@ -113,19 +113,19 @@ export function wireEngine(engineDeps: EngineDependencies, state: EngineState) {
   const heartbeats = new Heartbeats(ctx, {
     playersChanged: (entry) => details.changed(entry),
     playersSeated: (entry) => seats.playersChanged(entry),
-    arrived: (entry) => heldHeartbeats.supersede(entry),
+    arrived: (entry) => parkedHeartbeats.supersede(entry),
     sessionConfirmed: (entry) => confirmations.confirm(entry),
     sessionsEnded(entry, sessions) {
       events.sessionsEnded(entry, sessions)
       ctx.requeue(entry)
     },
   })
-  const heldHeartbeats = new HeldHeartbeats(ctx, (entry) => heartbeats.answer(entry, 'StandingBy'))
+  const parkedHeartbeats = new ParkedHeartbeats(ctx, (entry) => heartbeats.answer(entry, 'StandingBy'))
   const watcher = new InstanceWatcher(ctx, {
     starting: (entry, phase) => lateStarts.observed(entry, phase),
     running: (entry) => heartbeats.expect(entry),
     heartbeat,
-    holdHeartbeat: (hostId, hold) => heldHeartbeats.hold(hostId, hold),
+    parkHeartbeat: (hostId, parked) => parkedHeartbeats.park(hostId, parked),
     startBlocked: (entry, reason) => startFailures.startReport(entry, new FleetError('unavailable', reason)),
     maintenance,
     adopt: (found) => adoption.adopt(found),
@@ -149,7 +149,7 @@ export function wireEngine(engineDeps: EngineDependencies, state: EngineState) {
     watcher,
     drainer,
     isDraining,
-    heldHeartbeats,
+    parkedHeartbeats,
     ...callerCounts(waitQueue, retryGrace),
   })
 
@@ -162,7 +162,7 @@ export function wireEngine(engineDeps: EngineDependencies, state: EngineState) {
     confirmations,
     drainer,
     events,
-    heldHeartbeats,
+    parkedHeartbeats,
     lateStarts,
     maintenance,
     reservations,
@@ -189,7 +189,7 @@ export function wireEngine(engineDeps: EngineDependencies, state: EngineState) {
     drainer,
     failoverGrace,
     heartbeat,
-    heldHeartbeats,
+    parkedHeartbeats,
     loader,
     maintenance,
     preparation,
@@ -309,7 +309,7 @@ interface ReconcilePartDependencies {
   readonly startFailures: StartFailures
   readonly watcher: InstanceWatcher
   readonly drainer: Drainer
-  readonly heldHeartbeats: HeldHeartbeats
+  readonly parkedHeartbeats: ParkedHeartbeats
   readonly isDraining: () => boolean
   readonly callers: ScalerDependencies['callers']
   readonly choosyCallers: ScalerDependencies['choosyCallers']
@@ -343,7 +343,7 @@ function reconcileParts(ctx: EngineContext, observers: Observers, deps: Reconcil
     starter,
     terminator,
     startFailures,
-    saved: (entry) => deps.heldHeartbeats.answerChanged(entry),
+    saved: (entry) => deps.parkedHeartbeats.answerChanged(entry),
   })
   const serverRemoved = () => deps.drainer.checkProgress()
   const reconciler = new Reconciler(ctx, { conditions, actions, scaler, serverRemoved })

@@ -6,7 +6,7 @@ import type { LeaderLink } from '../contracts/elector.js'
 import { FleetError } from '../contracts/errors.js'
 import type { OwnAllocation } from '../contracts/sessions.js'
 import type { ServerEntry } from '../engine/state/entries.js'
-import { holdTimeMs } from '../rules/game/heartbeat.js'
+import { parkTimeMs } from '../rules/game/heartbeat.js'
 import { noData, type ServerData } from '../rules/lifecycle/server-data.js'
 import { readOwnAllocation } from '../rules/validation/allocation-schema.js'
 import { type EitherSignal, eitherSignal } from '../util/signals.js'
@@ -24,7 +24,7 @@ export function agentTarget({ term, audit, forwardHeartbeat }: AgentTargetDepend
   return {
     heartbeat: (id, heartbeat) => term().heartbeat(id, heartbeat),
     knowsServer: (id) => term().knowsServer(id),
-    holdHeartbeat: (id, hold) => term().holdHeartbeat(id, hold),
+    parkHeartbeat: (id, parked) => term().parkHeartbeat(id, parked),
     updateOwnData: (id, change) => updateOwnData(term(), id, change),
     allocateOwnServer: (id, request) => allocateOwnServer(term(), audit(), id, request),
     forwardHeartbeat,
@@ -100,7 +100,7 @@ export function heartbeatForwarder(options: HeartbeatForwarderOptions): ForwardH
       silent = { leader, until: systemClock.elapsed() + pauseMs }
       stop.abort()
     }
-    const cancel = systemClock.after(holdTimeMs(waitMs, heartbeatIntervalMs, true) + answerMs, giveUp)
+    const cancel = systemClock.after(parkTimeMs(waitMs, heartbeatIntervalMs, true) + answerMs, giveUp)
     return send(known, leader, { id, body, prefer, suffix }, stop).finally(() => {
       cancel()
       stop.release()

@@ -11,7 +11,7 @@ import type { Store } from '../contracts/store.js'
 import { type Engine, startEngine } from '../engine/engine.js'
 import { LeadershipGuard } from '../engine/persistence/leadership-guard.js'
 import { EndedSessions } from '../engine/ended-sessions.js'
-import type { Heartbeat, HeartbeatAnswer, HeartbeatHold } from '../rules/game/heartbeat.js'
+import type { Heartbeat, HeartbeatAnswer, ParkedHeartbeat } from '../rules/game/heartbeat.js'
 import { afterFailure, noBackoff } from '../rules/lifecycle/backoff.js'
 import { Observers } from '../util/observers.js'
 import { Emitter } from './event-emitter.js'
@@ -99,8 +99,8 @@ export class LeaderTerm {
     return this.#elsewhereAnswer
   }
 
-  holdHeartbeat(sessionHostId: string, hold: HeartbeatHold): (() => void) | undefined {
-    return this.#engine?.holdHeartbeat(sessionHostId, hold)
+  parkHeartbeat(sessionHostId: string, parked: ParkedHeartbeat): (() => void) | undefined {
+    return this.#engine?.parkHeartbeat(sessionHostId, parked)
   }
 
   /** Number of heartbeats that this host has received. */
@@ -192,6 +192,7 @@ export class LeaderTerm {
     } catch (error) {
       // This host was deposed during the start. `#stopEngine` settles `begun`, and if this host leads again, another start is queued.
       if (losses !== this.#losses) return
+      this.#guard?.close(new FleetError('unavailable', 'the engine could not be started', { cause: error }))
       logger.error({ err: error }, 'engine start failed')
       this.#startProblem = messageOf(error)
       this.#rejectBegun(error)

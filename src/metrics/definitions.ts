@@ -81,7 +81,7 @@ export const definitions = {
   },
   gamekeeper_forwarded_duration_seconds: {
     type: 'histogram',
-    help: 'Duration of requests forwarded to the leader, until its answer begins. Kind: call or heartbeat, which the leader may hold. Outcome: ok, unsent (not reached) or unknown (connection broke).',
+    help: 'Duration of requests forwarded to the leader, until its answer begins. Kind: call or heartbeat, which the leader may park. Outcome: ok, unsent (not reached) or unknown (connection broke).',
     labels: ['kind', 'outcome'],
     buckets: [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60],
   },

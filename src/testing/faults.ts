@@ -222,7 +222,7 @@ function faultyListener(listener: BackendListener, faults: BackendFaults) {
       resync: () => listener.resync(),
       maintenance: (nodes) => listener.maintenance?.(nodes),
       heartbeat: (sessionHostId, heartbeat) => listener.heartbeat(sessionHostId, heartbeat),
-      holdHeartbeat: (sessionHostId, hold) => listener.holdHeartbeat?.(sessionHostId, hold),
+      parkHeartbeat: (sessionHostId, parked) => listener.parkHeartbeat?.(sessionHostId, parked),
     } satisfies BackendListener,
   }
 }

@@ -63,9 +63,11 @@ export class CallLimit {
     })
   }
 
-  /** From now on, no call is rejected. */
-  stop(): void {
+  /** Call when no further calls will begin. Those in progress keep their limit; without any, no timer is left behind. */
+  finish(): void {
+    if (this.#rejects.some(({ size }) => size > 0)) return
     this.#cancelTick?.()
+    this.#cancelTick = undefined
   }
 
   #tick(): void {

@@ -7,7 +7,7 @@ import { closeServer, httpServer, listen } from '../../src/platform/http-server.
 import {
   type Heartbeat,
   type HeartbeatAnswer,
-  type HeartbeatHold,
+  type ParkedHeartbeat,
   maintenanceNotice,
 } from '../../src/rules/game/heartbeat.js'
 import { call, until, listening, rawConnection } from '../http/client.js'
@@ -252,7 +252,7 @@ describe('the agent holds its answer', () => {
     cancelled = 0
     const holdingTarget = {
       ...target,
-      holdHeartbeat(sessionHostId: string, hold: HeartbeatHold) {
+      parkHeartbeat(sessionHostId: string, hold: ParkedHeartbeat) {
         holds.push({ id: sessionHostId, waitMs: hold.waitMs, answer: (later) => hold.answer(later) })
         return () => void cancelled++
       },

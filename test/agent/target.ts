@@ -7,7 +7,7 @@ export function targetOf(more: Partial<AgentTarget>): AgentTarget {
   return {
     heartbeat: () => ({ operation: 'Continue', nextHeartbeatIntervalMs: 1_000 }),
     knowsServer: () => true,
-    holdHeartbeat: () => undefined,
+    parkHeartbeat: () => undefined,
     updateOwnData: refuse,
     allocateOwnServer: refuse,
     forwardHeartbeat: undefined,

@@ -14,7 +14,7 @@ const onlyHere = {
   agentAddress: 'where this host listens',
   heartbeat: 'for an agent in this process',
   knowsServer: 'for an agent in this process',
-  holdHeartbeat: 'for an agent in this process',
+  parkHeartbeat: 'for an agent in this process',
   updateOwnData: 'for an agent in this process',
   allocateOwnServer: 'for an agent in this process',
   on: 'calls a function in this process; a client reads `events`',

@@ -75,6 +75,19 @@ describe('a reserved server', () => {
     })
   })
 
+  it('stays reserved by a listener that reserves it again when its reservation lapses', async () => {
+    const { scene, fleet, first } = await running()
+    let again: Promise<unknown> | undefined
+    fleet.on('ReservationLapsed', () => {
+      again ??= fleet.servers.reserve(first, { forMs: 10 * minute })
+    })
+    await fleet.servers.reserve(first, { forMs: minute })
+    await scene.clock.advance(61_000)
+    await again
+    const { status } = await fleet.servers.get(first)
+    expect(Date.parse(status.reservedUntil ?? '') - scene.clock.now()).toBeGreaterThan(8 * minute)
+  })
+
   it('goes to a waiting caller in the tick in which its reservation lapses', async () => {
     const { scene, fleet, first } = await running({ standingBy: 1, max: 1 })
     await fleet.servers.reserve(first, { forMs: minute })

@@ -251,7 +251,7 @@ export class SimulationRun implements SimulationContext {
   /** Lets the fleet hold its answer, as the agent does for the Node SDK. */
   #hold(fleet: Fleet, instance: ModelInstance, later: (answer: HeartbeatAnswer) => void): void {
     const { world } = this
-    fleet.holdHeartbeat(instance.spec.sdk.sessionHostId, {
+    fleet.parkHeartbeat(instance.spec.sdk.sessionHostId, {
       waitMs: simulationLimits.heartbeatIntervalMs,
       answer: (answer) => {
         if (answer.operation === 'Terminate') this.invariants.gameTerminated(instance)

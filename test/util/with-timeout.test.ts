@@ -56,6 +56,18 @@ describe('calls with a common limit', () => {
     },
   )
 
+  it('keep their limit when no further ones begin, and leave no timer behind without any', async () => {
+    const clock = virtualClock()
+    const limit = new CallLimit(clock, 5_000, 'a call to the store')
+    await limit.limit(Promise.resolve())
+    limit.finish()
+    expect(clock.pending).toBe(0)
+    const failed = expect(limit.limit(never())).rejects.toMatchObject({ code: 'unavailable' })
+    limit.finish()
+    await clock.advance(7_500)
+    await failed
+  })
+
   it('settle as they would without, and leave no timer behind for long', async () => {
     const clock = virtualClock()
     const limit = new CallLimit(clock, 5_000, 'a call to the store')

@@ -63,8 +63,8 @@ export class Containers {
     this.#deps = deps
   }
 
-  heldPorts(): Iterable<number> {
-    return this.#cache.heldPorts()
+  takenPorts(): Iterable<number> {
+    return this.#cache.takenPorts()
   }
 
   instanceNumbers(): Iterable<number> {
@@ -286,7 +286,7 @@ class ContainerCache {
     return this.#sequence
   }
 
-  *heldPorts(): Generator<number> {
+  *takenPorts(): Generator<number> {
     for (const { identity } of this.#entries.values()) for (const port of identity.ports) yield port.public
   }
 

@@ -9,7 +9,7 @@ import type { FleetError } from '../../../src/contracts/errors.js'
 import type { PortRange } from '../../../src/rules/model/ports.js'
 import { ForeignPorts, PortRotation, portsExhausted } from '../../shared/public-ports.js'
 
-export interface HeldPort {
+export interface TakenPort {
   readonly port: number
   /** The pod's node. Undefined until the pod is scheduled: the port may then be needed on any node. */
   readonly node: string | undefined
@@ -23,14 +23,14 @@ const refusedMs = 10 * 60_000
 /** Keeps no list of held ports: they are derived from the pods each time, so none can leak. */
 export class NodePorts {
   readonly #rotation: PortRotation
-  readonly #held: () => Iterable<HeldPort>
+  readonly #held: () => Iterable<TakenPort>
   readonly #foreign: ForeignPorts
   /** Ports that could not be opened on a node. */
   readonly #refused: AvoidedPorts
   /** Ports of pods that never started on a node, for an unknown reason. */
   readonly #suspected: AvoidedPorts
 
-  constructor(range: PortRange, clock: Clock, held: () => Iterable<HeldPort>) {
+  constructor(range: PortRange, clock: Clock, held: () => Iterable<TakenPort>) {
     this.#rotation = new PortRotation(range)
     this.#held = held
     this.#foreign = new ForeignPorts(clock)

@@ -8,7 +8,7 @@ import type { ApiContext, KubernetesApi } from '../client/api.js'
 import { type KubeObject, pathOf, pods as podType, refOf, revisionOf } from '../client/kube-objects.js'
 import { watchCollection } from '../client/watch.js'
 import { isReady, type Node, nodeAddress, NodeCache } from '../nodes/node-cache.js'
-import type { HeldPort } from '../nodes/node-ports.js'
+import type { TakenPort } from '../nodes/node-ports.js'
 import {
   type Identity,
   identityOf,
@@ -166,7 +166,7 @@ export class PodCache {
     return this.#snapshots.values()
   }
 
-  *heldPorts(): Generator<HeldPort> {
+  *takenPorts(): Generator<TakenPort> {
     for (const { identity, pod } of this.#snapshots.values()) {
       for (const port of identity.ports) yield { port: port.public, node: pod.spec?.nodeName }
     }

@@ -212,7 +212,7 @@ export class InstanceNumbers {
     if (identity.instanceNumber !== undefined) return identity.instanceNumber
     const { api, names, pods } = this.#deps
     // Chosen before the first await, so that concurrent calls choose different numbers.
-    const number = this.#chosen.get(podUid)?.number ?? lowestFreeNumber(this.#heldOn(node))
+    const number = this.#chosen.get(podUid)?.number ?? lowestFreeNumber(this.#takenOn(node))
     this.#chosen.set(podUid, { node, number })
     const annotated = await api.object({
       what: `number pod ${identity.ref.name}`,
@@ -230,7 +230,7 @@ export class InstanceNumbers {
     this.#chosen.delete(podUid)
   }
 
-  *#heldOn(node: string): Generator<number> {
+  *#takenOn(node: string): Generator<number> {
     for (const { identity, pod } of this.#deps.pods.snapshots()) {
       if (pod.spec?.nodeName !== node) continue
       if (identity.instanceNumber !== undefined) yield identity.instanceNumber

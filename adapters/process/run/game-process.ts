@@ -196,14 +196,14 @@ function killedBy(code: number): string {
 export class ManagedInstance {
   record: InstanceRecord
   /** A port is added as soon as it is picked, before it appears in the record. */
-  readonly heldPorts: number[]
+  readonly takenPorts: number[]
   process: GameProcess | undefined
   #saved: Promise<void> = Promise.resolve()
 
   constructor(record: InstanceRecord, process?: GameProcess) {
     this.record = record
     this.process = process
-    this.heldPorts = record.ports.map((port) => port.public)
+    this.takenPorts = record.ports.map((port) => port.public)
   }
 
   get ref(): Ref {

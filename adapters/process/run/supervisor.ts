@@ -173,8 +173,10 @@ export async function startSupervisor(input: StartInput): Promise<Supervisor | u
   })
   const exit = once(child, 'exit')
   child.unref()
+  // Without descriptors for it, Node gives the child no `stdio` either.
+  if (child.pid === undefined) return exit.then(() => undefined)
   const [, , , status, lifeline] = child.stdio
-  if (child.pid === undefined || !(status instanceof Socket)) return exit.then(() => undefined)
+  if (!(status instanceof Socket)) return undefined
   // Nothing is written to it: the system closes it when this process ends.
   if (lifeline instanceof Socket) holdOpen(lifeline)
   let pid = await pidFrom(status)

@@ -109,7 +109,7 @@ function takes({ build, isLeaving, places, record }: ServerEntry): boolean {
 /** The ready server of the build whose game receives its session first. */
 function soonestIn(
   { limits, responsiveClock }: Pick<EngineContext, 'limits' | 'responsiveClock'>,
-  { buckets, dueReady: due, heldReady: held }: BuildEntry,
+  { buckets, dueReady: due, parkedReady: held }: BuildEntry,
   canWait: boolean,
 ): ServerEntry | undefined {
   const now = responsiveClock.now()

@@ -59,9 +59,9 @@ export class Selector {
   }
 
   /**
-   * The build in whose queue a caller waits whom no server fits: the first whose new servers would fit and that can get another one, or
-   * else the first whose new servers would fit. If there is none, the caller waits for somebody to change a server, and is no demand.
-   * `current` is where the caller waits already, which is no reason not to wait there. Throws `not-found` or `draining` if all builds are missing or draining, and `invalid` if no build has a counter or list that the
+   * The build in whose queue a caller waits if no server fits: the first whose new servers would fit and that can get another one, or
+   * else the first whose new servers would fit. If there is none, the caller waits until a server's data are changed, and does not count as
+   * demand. `current` is where the caller already waits; its own demand there does not count against it. Throws `not-found` or `draining` if all builds are missing or draining, and `invalid` if no build has a counter or list that the
    * request names, because nothing adds one to a server. A request that names a server does not wait, so it always throws.
    */
   home(selection: Selection, current?: Home): Home {
@@ -152,7 +152,7 @@ export class Selector {
     const named = this.#ctx.inventory.nameable(build)
     return selectors.some(
       (selector) =>
-        // What a server that is being allocated has for others are places beside its first session.
+        // A server that is being allocated offers the places in addition to its first session.
         selectsState(selector, isBeingAllocated(entry) ? { state: 'Active' } : record) &&
         acceptsBuild(selection, selector, named) &&
         fits(record.data, selector, change),

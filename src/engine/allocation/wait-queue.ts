@@ -51,7 +51,7 @@ interface Waiter {
 export interface WaitOptions {
   /** Key of the session. */
   readonly session: string
-  /** CandidatePosition in the queue: lower goes first. A caller that waits again keeps its ticket. */
+  /** Position in the queue: lower goes first. A caller that waits again keeps its ticket. */
   readonly ticket: number
   readonly waitMs: number
   /** Absent if any server of the build will do, and no other. */
@@ -127,9 +127,13 @@ export class WaitQueue {
         resolve: (entry) => {
           // Left first, because the server may have free places for others, who are then served at once.
           leave()
-          if (entry) reserve(entry)
           this.#changed(waiter.home.build)
-          resolve(entry)
+          try {
+            if (entry) reserve(entry)
+            resolve(entry)
+          } catch (error) {
+            reject(error)
+          }
         },
         reject: (error) => {
           leave()

@@ -5,7 +5,7 @@
 import type { Instance, InstanceOrigin } from '../../contracts/backend.js'
 import { messageOf } from '../../contracts/errors.js'
 import type { Versioned } from '../../contracts/store.js'
-import type { GameState, Heartbeat, HeartbeatAnswer, HeartbeatHold } from '../../rules/game/heartbeat.js'
+import type { GameState, Heartbeat, HeartbeatAnswer, ParkedHeartbeat } from '../../rules/game/heartbeat.js'
 import { afterFailure, noBackoff } from '../../rules/lifecycle/backoff.js'
 import { readSessionHostId } from '../../rules/model/names.js'
 import { keyOf, type Server } from '../../rules/model/resources.js'
@@ -22,7 +22,7 @@ interface InstanceWatcherDependencies {
   /** Called when a server's process is running, to start its heartbeat timeout. */
   readonly running: (entry: ServerEntry) => void
   readonly heartbeat: (sessionHostId: string, heartbeat: Heartbeat) => HeartbeatAnswer
-  readonly holdHeartbeat: (sessionHostId: string, hold: HeartbeatHold) => (() => void) | undefined
+  readonly parkHeartbeat: (sessionHostId: string, parked: ParkedHeartbeat) => (() => void) | undefined
   /** Called when a server stays Pending until someone fixes the cause. */
   readonly startBlocked: (entry: ServerEntry, reason: string) => void
   /** Adopts a record that an earlier leader wrote after this host read the store. */
@@ -65,7 +65,7 @@ export class InstanceWatcher {
         if (!this.#stopped) this.#deps.maintenance.report(nodes)
       },
       heartbeat: this.#deps.heartbeat,
-      holdHeartbeat: this.#deps.holdHeartbeat,
+      parkHeartbeat: this.#deps.parkHeartbeat,
     })
     return this.#resync.start()
   }

@@ -97,8 +97,9 @@ export class Reservations {
     const { clock, emitter, inventory } = this.#ctx
     const reserved = transition(entry.record, { type: 'reservation', until }, clock.now())
     if (reserved === entry.record) return
-    // First, because a waiting caller may get the server in this tick.
-    const { name } = entry.record
+    // Before the event: its listeners may change the record, too.
+    inventory.update(entry, reserved)
+    const { name } = reserved
     const event = (message: string) => serverEvent(this.#ctx, entry, message)
     if (type === 'ServerReserved' && until !== undefined) {
       const message = `${name} is reserved until ${new Date(until).toISOString()}`
@@ -107,7 +108,6 @@ export class Reservations {
       const message = `the reservation of ${name} ${type === 'ReservationLapsed' ? 'has lapsed' : 'was released'}`
       emitter.emit({ type, ...event(message) })
     }
-    inventory.update(entry, reserved)
   }
 
   async #save(entry: ServerEntry): Promise<void> {

@@ -46,7 +46,8 @@ export class Timeouts {
       // In the order in which they became ready.
       for (const entry of build.buckets.ready) inventory.heardChanged(entry)
       for (const entry of build.buckets.outdatedReady) inventory.heardChanged(entry)
-      if (build.candidates) for (const entry of build.buckets.active) inventory.heardChanged(entry)
+      if (build.candidates)
+        for (const entry of [...build.buckets.active, ...build.buckets.reserved]) inventory.heardChanged(entry)
       for (const entry of build.awaitingHeartbeat) entry.silentSince = now
       for (const entry of build.awaitingFirstHeartbeat) entry.silentSince = now
       for (const entry of [...startingServers(build), ...lateServers(build), ...build.buckets.setAside]) {
@@ -80,6 +81,8 @@ export class Timeouts {
       if (now - entry.silentSince < limitMs) return
       set.delete(entry)
       inventory.update(entry, transition(entry.record, { type: 'silent', hasSentHeartbeats, limitMs }, clock.now()))
+      // An Unhealthy server's record stays the same.
+      inventory.heardChanged(entry)
     }
   }
 

@@ -58,7 +58,7 @@ export class LeadershipGuard {
   /** Rejects every call from now on with `error`. If the guard is already closed, keeps the first error. */
   close(error: FleetError): void {
     this.#closedWith ??= error
-    this.#limit.stop()
+    this.#limit.finish()
   }
 
   #guardCollection<T extends Ref>(name: StoreCollection, inner: Collection<T>): Collection<T> {
@@ -75,7 +75,7 @@ export class LeadershipGuard {
       get: (ref, options) => call('get', () => inner.get(ref, options)),
       list: (options) => call('list', () => inner.list(options)),
       create: (record, options) => call('create', () => inner.create(record, options)),
-      // This is on the hot path of allocations, so it creates no closure.
+      // On the hot path of allocations.
       update: (record, revision, options) =>
         this.#closedWith === undefined && observers.isEmpty
           ? this.#limit.limit(inner.update(record, revision, options))

@@ -56,7 +56,7 @@ function firstOf(builds: readonly BuildEntry[], ranking: Ranking): ServerEntry |
   return first
 }
 
-/** The same of the servers that fit, or of all. Looks at one of each group. */
+/** The server that goes first, among those that fit or among all. Looks at one server of each group. */
 function bestOf(builds: readonly BuildEntry[], ranking: Ranking, isFit?: IsFit): ServerEntry | undefined {
   const { bucket, change, order } = ranking
   let best: Ranked | undefined

@@ -145,7 +145,7 @@ export class Candidates {
     return isShared && record.sessions.length + places.length < this.#sessionsPerServer
   }
 
-  /** Call with what a game says that has no session yet. Returns true if it is news. */
+  /** Call with whether a game without a session takes several. Returns true if that has changed what is expected of new servers. */
   learned(isShared: boolean): boolean {
     if (!this.takesSeveral || isShared === this.#isShared) return false
     this.#isShared = isShared

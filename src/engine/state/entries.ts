@@ -87,7 +87,7 @@ export interface ServerEntry {
   readonly bucketLink: Link<ServerEntry>
   /** The server's position in one of the build's three heartbeat lists. */
   readonly heartbeatLink: Link<ServerEntry>
-  /** The server's position in `heldReady` or `dueReady` of its build. */
+  /** The server's position in `parkedReady` or `dueReady` of its build. */
   readonly nextHeartbeatLink: Link<ServerEntry>
   /** Its position in `candidates` of the build. Undefined until it has had one. */
   position: CandidatePosition | undefined
@@ -194,7 +194,7 @@ export interface BuildEntry {
   /** Servers that have sent heartbeats to this host, least recent heartbeat first. */
   readonly heartbeating: LinkedSet<ServerEntry>
   /** Servers in the bucket `ready` whose heartbeats are waiting for their answers. */
-  readonly heldReady: LinkedSet<ServerEntry>
+  readonly parkedReady: LinkedSet<ServerEntry>
   /** The other servers in the bucket `ready` that have sent heartbeats to this host, least recent heartbeat first. */
   readonly dueReady: LinkedSet<ServerEntry>
   /** Undefined until they are needed: its servers may have several sessions, or a request selects them or looks for free seats. */
@@ -243,7 +243,7 @@ export function newBuild(record: Build, revision?: string): BuildEntry {
     awaitingFirstHeartbeat: new LinkedSet(({ heartbeatLink }) => heartbeatLink),
     awaitingHeartbeat: new LinkedSet(({ heartbeatLink }) => heartbeatLink),
     heartbeating: new LinkedSet(({ heartbeatLink }) => heartbeatLink),
-    heldReady: new LinkedSet(({ nextHeartbeatLink }) => nextHeartbeatLink),
+    parkedReady: new LinkedSet(({ nextHeartbeatLink }) => nextHeartbeatLink),
     dueReady: new LinkedSet(({ nextHeartbeatLink }) => nextHeartbeatLink),
     candidates: undefined,
     templateHash: templateHash(record.spec),

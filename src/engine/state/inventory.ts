@@ -48,8 +48,8 @@ export interface BuildReplaced {
 }
 
 /**
- * `ready`: a server that has been heard has become ready to be allocated. `places`: a server takes more sessions than before, beside those
- * that it has. `released`: the last place on a server was given up.
+ * `ready`: a server that has been heard has become ready to be allocated. `places`: a server takes more sessions than before, in addition to its
+ * current sessions. `released`: the last place on a server was given up.
  */
 interface PlacesChange {
   readonly type: 'ready' | 'places' | 'released'
@@ -288,7 +288,7 @@ export class Inventory {
     this.#handle()
   }
 
-  /** True if this host has removed the server, lately. */
+  /** True if this host has recently removed the server. */
   hasRemoved(uid: string): boolean {
     return this.#removed.has(uid)
   }
@@ -370,19 +370,19 @@ export class Inventory {
   #handle(): void {
     if (this.#isHandling || this.#changes.length === 0) return
     this.#isHandling = true
-    let handled = 0
-    try {
-      for (const change of this.#changes) {
-        handled++
+    const failures: unknown[] = []
+    for (const change of this.#changes) {
+      try {
         this.#handler(change)
+      } catch (error) {
+        // The remaining changes are still handled.
+        failures.push(error)
       }
-    } finally {
-      this.#changes.splice(0, handled)
-      this.#isHandling = false
-      // A handler has thrown: the others are not its victims.
-      this.#handle()
     }
+    this.#changes.length = 0
+    this.#isHandling = false
     this.#handled()
+    if (failures.length > 0) throw failures[0]
   }
 }
 

@@ -90,28 +90,28 @@ export interface HeartbeatAnswer {
 }
 
 /** A request to postpone the answer to a heartbeat that reported StandingBy and was answered with Continue. */
-export interface HeartbeatHold {
+export interface ParkedHeartbeat {
   /** How long the game prefers to wait, in ms. 0: not specified; the answer is sent as soon as it would be otherwise.
    * Infinity: no limit, and no timer. */
   readonly waitMs: number
-  /** Called once, with the answer to send: as soon as it has changed, or when the hold times out. */
+  /** Called once, with the answer to send: as soon as it has changed, or when its time is over. */
   answer(answer: HeartbeatAnswer): void
 }
 
 /**
- * How long the answer to a heartbeat is held while its server is being allocated, even if the game did not ask for it. Much
+ * How long a heartbeat is parked while its server is being allocated, even if the game did not ask for it. Much
  * less than the 1 s after which the GSDK for Java gives up.
  */
-const allocationHoldMs = 250
+const allocationParkMs = 250
 
 /**
- * How long the answer to a heartbeat may be held: not longer than until the next heartbeat would have been due, unless the game
+ * How long a heartbeat may be parked: not longer than until the next heartbeat would have been due, unless the game
  * prefers to wait without limit.
  */
-export function holdTimeMs(waitMs: number, heartbeatIntervalMs: number, isBeingAllocated: boolean): number {
+export function parkTimeMs(waitMs: number, heartbeatIntervalMs: number, isBeingAllocated: boolean): number {
   if (waitMs === Infinity) return waitMs
   const preferredMs = Math.min(waitMs, heartbeatIntervalMs)
-  return isBeingAllocated ? Math.max(preferredMs, allocationHoldMs) : preferredMs
+  return isBeingAllocated ? Math.max(preferredMs, allocationParkMs) : preferredMs
 }
 
 /**

@@ -118,10 +118,10 @@ it('a list frees the ports of a container that was removed without an event, eve
     creations: new Creations(listeners),
   })
   await containers.list({})
-  expect([...containers.heldPorts()]).toEqual([20_000, 20_001])
+  expect([...containers.takenPorts()]).toEqual([20_000, 20_001])
   listed = listed.slice(0, 1)
   await containers.list({})
-  expect([...containers.heldPorts()]).toEqual([20_000])
+  expect([...containers.takenPorts()]).toEqual([20_000])
 })
 
 it.each([

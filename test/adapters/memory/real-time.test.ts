@@ -24,7 +24,7 @@ async function opened(options: MemoryBackendOptions) {
           beats.count++
           return listener.heartbeat(id, heartbeat)
         },
-        holdHeartbeat: (id, hold) => listener.holdHeartbeat?.(id, hold),
+        parkHeartbeat: (id, parked) => listener.parkHeartbeat?.(id, parked),
       }),
   }
   const fleet = await createFleet({ backend })

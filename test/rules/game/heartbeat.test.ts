@@ -1,7 +1,7 @@
 /** Heartbeats as the seven GSDK clients send them, and malformed ones. */
 import { test } from '@fast-check/vitest'
 import { describe, expect, it } from 'vitest'
-import { gameStates, type Heartbeat, holdTimeMs, readHeartbeat } from '../../../src/rules/game/heartbeat.js'
+import { gameStates, type Heartbeat, parkTimeMs, readHeartbeat } from '../../../src/rules/game/heartbeat.js'
 import { anyJson, deepJson, frozen, parsed } from '../support.js'
 
 const read = (body: unknown) => readHeartbeat(frozen(body))
@@ -149,6 +149,6 @@ describe('the answer to a heartbeat may be held', () => {
     [60_000, false, 1_000],
     [Number.POSITIVE_INFINITY, true, Number.POSITIVE_INFINITY],
   ])('if the game prefers to wait %s ms and "being allocated" is %s: for %s ms', (waitMs, isBeingAllocated, ms) => {
-    expect(holdTimeMs(waitMs, 1_000, isBeingAllocated)).toBe(ms)
+    expect(parkTimeMs(waitMs, 1_000, isBeingAllocated)).toBe(ms)
   })
 })

@@ -2,11 +2,11 @@
 import { virtualClock } from 'gamekeeper/testing'
 import { describe, expect, it } from 'vitest'
 import { acceptsPod, nodeAddress } from '../../../../adapters/kubernetes/nodes/node-cache.js'
-import { type HeldPort, NodePorts } from '../../../../adapters/kubernetes/nodes/node-ports.js'
+import { type TakenPort, NodePorts } from '../../../../adapters/kubernetes/nodes/node-ports.js'
 
 const range = { first: 100, last: 103 }
 
-function poolOf(held: readonly HeldPort[]) {
+function poolOf(held: readonly TakenPort[]) {
   const clock = virtualClock()
   return { clock, pool: new NodePorts(range, clock, () => held) }
 }

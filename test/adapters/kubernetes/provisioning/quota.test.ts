@@ -33,7 +33,7 @@ it('creating a pod during a quota update fails with a retryable error that names
   })
   onTestFinished(() => pods.stop())
   await pods.start()
-  const ports = new NodePorts({ first: 10_000, last: 10_009 }, systemClock, () => pods.heldPorts())
+  const ports = new NodePorts({ first: 10_000, last: 10_009 }, systemClock, () => pods.takenPorts())
   const deps = { api, pods, ports, group, scheduling: 'packed', platform: {}, secrets: { provide() {} } } as const
   const creation = new PodCreation(
     { ...deps, incompletePods: { removed: async () => {} }, instanceOf: ({ instance }) => instance },

@@ -106,8 +106,8 @@ export class ReservedSeats {
     const { elapsedMs, wallMs } = this.world
     const players = new Set<string>()
     for (const { uid, players: asked, holdMs, ended } of this.#attempts) {
-      const mayBeHeld = (ended ?? elapsedMs) + holdMs + slackMs >= elapsedMs
-      if ((uid === undefined || uid === server.uid) && mayBeHeld) for (const player of asked) players.add(player)
+      const mayBeParked = (ended ?? elapsedMs) + holdMs + slackMs >= elapsedMs
+      if ((uid === undefined || uid === server.uid) && mayBeParked) for (const player of asked) players.add(player)
     }
     const isNew = wallMs - (record?.reachedActiveOn ?? 0) <= defaultHoldMs + slackMs
     const most = players.size + (isNew ? (record?.sessions[0]?.initialPlayers.length ?? 0) : 0)

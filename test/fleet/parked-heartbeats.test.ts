@@ -24,7 +24,7 @@ function standsBy(fleet: Fleet, server: MemoryServer, waitMs = 1_000) {
     if (isActive) queueMicrotask(() => fleet.heartbeat(id, { state: 'Active', players: [] }))
   }
   const first = fleet.heartbeat(id, { state: 'StandingBy', players: [] })
-  const cancel = first.operation === 'Continue' ? fleet.holdHeartbeat(id, { waitMs, answer: receive }) : undefined
+  const cancel = first.operation === 'Continue' ? fleet.parkHeartbeat(id, { waitMs, answer: receive }) : undefined
   if (!cancel) receive(first)
   return { answers, cancel }
 }
@@ -132,7 +132,7 @@ describe('a held heartbeat', () => {
 
   it('of an unknown server is not held', async () => {
     const { fleet } = await opened()
-    expect(fleet.holdHeartbeat('arena-zzzzz.0123', { waitMs: 1_000, answer: () => {} })).toBeUndefined()
+    expect(fleet.parkHeartbeat('arena-zzzzz.0123', { waitMs: 1_000, answer: () => {} })).toBeUndefined()
   })
 })
 
