@@ -29,6 +29,7 @@ const common = {
   testTimeout: 90_000,
   hookTimeout: 120_000,
   expect: { poll: { timeout: 60_000 } },
+  setupFiles: [fileURLToPath(new URL('wait-for.ts', import.meta.url))],
 } as const
 
 /**

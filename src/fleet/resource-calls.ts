@@ -206,7 +206,11 @@ function reservationCalls(term: LeaderTerm, view: ResourceView, audit: Audit): P
 }
 
 /** `forMs` is checked with its limits. */
-const reserveOptions: OptionTypes<ReserveOptions> = { forMs: required(anything), signal: aSignal, caller: anObject }
+const reserveOptions: OptionTypes<ReserveOptions> = {
+  forMs: required({ ...anything, must: 'must be a time in ms' }),
+  signal: aSignal,
+  caller: anObject,
+}
 
 /** Options of the calls that change something. */
 const changeOptions = ['signal', 'caller'] as const

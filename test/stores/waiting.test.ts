@@ -23,7 +23,8 @@ it('a fleet waits until the one before it has closed, if its backend says so', a
   const warn = vi.fn()
   const second = open(60_000, warn)
   const waits = /is in use by .*; waiting up to 60000 ms until it is free$/
-  await vi.waitFor(() => expect(warn.mock.calls.map(([, text]) => text)).toEqual([expect.stringMatching(waits)]))
+  const warned = () => expect(warn.mock.calls.map(([, text]) => text)).toEqual([expect.stringMatching(waits)])
+  await vi.waitFor(warned, { timeout: 60_000 })
   await first.close()
   const fleet = await second
   onTestFinished(() => fleet.close())
