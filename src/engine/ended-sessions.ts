@@ -13,20 +13,21 @@ const keptMs = 60 * 60_000
 
 export class EndedSessions {
   readonly #clock: Pick<Clock, 'after' | 'elapsed'>
-  readonly #emitter: Pick<FleetEmitter, 'emit'>
   readonly #size: number
   /** By key, in the order in which they have ended. Of several with the same id, the last. */
   readonly #ended = new Map<string, { readonly event: Ended; readonly since: number }>()
   readonly #waiting = new Map<string, Set<(outcome: Ended | FleetError) => void>>()
 
-  constructor(clock: Pick<Clock, 'after' | 'elapsed'>, emitter: Pick<FleetEmitter, 'emit'>, size: number) {
+  constructor(clock: Pick<Clock, 'after' | 'elapsed'>, size: number) {
     this.#clock = clock
-    this.#emitter = emitter
     this.#size = size
   }
 
   /** Emits the event, unless this host has done so before. */
-  report(unnumbered: Extract<UnnumberedEvent, { readonly type: 'SessionEnded' }>): void {
+  report(
+    unnumbered: Extract<UnnumberedEvent, { readonly type: 'SessionEnded' }>,
+    emitter: Pick<FleetEmitter, 'emit'>,
+  ): void {
     const { sessionID, sessionUid } = unnumbered
     const key = sessionKey(sessionID)
     if (this.#ended.get(key)?.event.sessionUid === sessionUid) return
@@ -35,7 +36,7 @@ export class EndedSessions {
     this.#ended.delete(key)
     this.#ended.set(key, { event, since: this.#clock.elapsed() })
     this.#forgetOld()
-    this.#emitter.emit(event)
+    emitter.emit(event)
     this.#settle(key, event)
   }
 

@@ -61,7 +61,7 @@ export class LeaderTerm {
     this.#deps = deps
     this.emitter = new Emitter(logger, limits.eventLogSize)
     this.observers = new Observers(clock, logger)
-    this.endedSessions = new EndedSessions(clock, this.emitter, limits.eventLogSize)
+    this.endedSessions = new EndedSessions(clock, limits.eventLogSize)
     this.#elsewhereAnswer = {
       operation: 'Continue',
       nextHeartbeatIntervalMs: limits.heartbeatIntervalMs,

@@ -148,7 +148,7 @@ function checkHeaders(headers: Readonly<Record<string, string>>): void {
 
 // Delivers a fleet's events to a URL: signed, at least once, and in order for each server. Failed deliveries are retried
 // with back-off; after the last attempt the event becomes a dead letter. The queue is bounded: while it is full, further
-// events stay in the fleet's log. If the log drops some of them meanwhile, one `EventsDropped` is delivered instead.
+// events stay in the fleet's log. If the log drops some of them before they are delivered, one `EventsDropped` is delivered in their place.
 
 export interface Webhook {
   /** Number of events that are queued or being delivered. */

@@ -124,7 +124,7 @@ export function contextOf(
     logger: silentLogger,
     emitter,
     inventory,
-    endedSessions: new EndedSessions(clock, emitter, 100),
+    endedSessions: new EndedSessions(clock, 100),
     agentAddress: 'agent:56001',
     createLimiter: fairLimiter(20),
     destroyLimiter: fairLimiter(100),

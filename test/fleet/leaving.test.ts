@@ -1,6 +1,7 @@
 /** Hosts that close, drain or lose leadership: servers keep running, matches continue, and callers get an error. */
 import { createFleet, type ElectionListener, type Elector } from 'gamekeeper'
 import { memoryBackend } from 'gamekeeper/memory'
+import { virtualClock } from 'gamekeeper/testing'
 import { describe, expect, it } from 'vitest'
 import { memoryStore } from '../../src/stores/memory.js'
 import {
@@ -56,6 +57,13 @@ describe('a closed fleet', () => {
     await scene.clock.advance(1_500)
     await fleet.close()
     expect(scene.clock.pending).toBe(0)
+  })
+
+  it('leaves no timer behind if it could not start', async () => {
+    const clock = virtualClock()
+    const list = () => Promise.reject(new Error('no list'))
+    await expect(createFleet({ backend: { ...memoryBackend({ clock }), list }, clock })).rejects.toThrow('no list')
+    expect(clock.pending).toBe(0)
   })
 
   it('can be closed twice', async () => {

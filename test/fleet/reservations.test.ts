@@ -75,6 +75,14 @@ describe('a reserved server', () => {
     })
   })
 
+  it('takes a time, and says so if there is none', async () => {
+    const { fleet, first } = await running()
+    // @ts-expect-error A program in JavaScript may leave it out.
+    expect((await failureOf(fleet.servers.reserve(first, {}))).message).toBe(
+      'servers.reserve: forMs is missing: it must be a time in ms',
+    )
+  })
+
   it('stays reserved by a listener that reserves it again when its reservation lapses', async () => {
     const { scene, fleet, first } = await running()
     let again: Promise<unknown> | undefined

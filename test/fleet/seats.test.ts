@@ -227,6 +227,20 @@ describe('sessions.releaseSeats', () => {
   })
 })
 
+describe('a session whose game is silent', () => {
+  it('gets no players as long as another one has seats, also if its server was Unhealthy before', async () => {
+    const { scene, fleet } = await sessions({ count: 2 })
+    const silent = await playing(scene, fleet, 1)
+    // With one seat, it is the first choice for one player, and no choice for two.
+    silent.players(['bo', 'cleo'])
+    await fleet.sessions.join({ buildID: 'arena', players: ['dan', 'eve'] })
+    silent.unhealthy()
+    silent.silence()
+    await scene.clock.advance(10 * 60_000)
+    expect(await fleet.sessions.join({ buildID: 'arena', players: ['amie'] })).toMatchObject({ sessionID: session(2) })
+  })
+})
+
 describe('the initial players of an allocation', () => {
   it('hold seats for a minute', async () => {
     const { scene, fleet } = await sessions({ initialPlayers: ['amie', 'bo', 'bo'] })

@@ -1,7 +1,13 @@
 /** Reads the documentation: the pages and their tables, programs, links and headings. */
 import { filesUnder, read } from './sources.js'
 
-export const pages = ['README.md', 'CHANGELOG.md', ...filesUnder('docs').filter((file) => file.endsWith('.md'))]
+export const pages = [
+  'README.md',
+  'CHANGELOG.md',
+  'CONTRIBUTING.md',
+  'SECURITY.md',
+  ...filesUnder('docs').filter((file) => file.endsWith('.md')),
+]
 
 /** Returns the rows, as cells, of the table whose first column is headed `heading`, or none if there is no such table. */
 export function table(page: string, heading: string): readonly (readonly string[])[] {

@@ -424,7 +424,7 @@ const defaultPageSize = 500
 /**
  * Reads a list in pages. With thousands of objects, one response would take seconds to parse, in which a leader cannot renew its lease, and
  * many times its size in memory. All pages show the same revision. If the server no longer has it when a later page is read, the list is
- * read again in one piece. A call with a limit of its own gets only its first page. Throws `unexpected` if a response is not a list.
+ * read again without paging. A call with a limit of its own gets only its first page. Throws `unexpected` if a response is not a list.
  */
 export async function listPages(
   call: ApiCall,

@@ -278,7 +278,7 @@ class KeySecret {
   }
 
   /**
-   * Writes the key in place of `found`. Rejects with `conflict` if the Secret has changed meanwhile. Every host may do this, also before any
+   * Writes the key in place of `found`. Rejects with `conflict` if the Secret has changed since `found` was read. Every host may do this, also before any
    * host leads.
    */
   async write(
@@ -319,8 +319,8 @@ class KeySecret {
   }
 
   /**
-   * Whether one of the recorded tokens can be read with this key. Hosts hold the same key, so one is usually enough. What somebody has
-   * written by hand in place of a token says nothing.
+   * Whether one of the recorded tokens can be read with this key. Hosts hold the same key, so one is usually enough. A token
+   * that was replaced by hand says nothing about the key.
    */
   async readability(key: Buffer | undefined, signal: AbortSignal): Promise<Readability> {
     const servers: string[] = []

@@ -317,7 +317,7 @@ class ReportedSessions {
   confirm(entry: ServerEntry, session: Session | undefined): void {
     const { confirmed, record } = entry
     if (!session || confirmed.includes(session.number)) return
-    // Without those that have ended, because the server may have a session at all times.
+    // Drops the numbers of ended sessions: the list would grow without end on a server that is never idle.
     const known = confirmed.filter((number) => record.sessions.some((one) => one.number === number))
     entry.confirmed = [...known, session.number]
     this.#deps.confirmed(entry)

@@ -102,8 +102,9 @@ export class EventReporter {
     const { id: sessionID, initialPlayers, startedAt } = session
     const durationMs = Math.max(0, at - startedAt)
     const after = ` after ${Math.round(durationMs / 1_000)} s`
-    this.#ctx.endedSessions.report({
-      type: 'SessionEnded',
+    const { emitter, endedSessions } = this.#ctx
+    const event = {
+      type: 'SessionEnded' as const,
       at,
       build: build.ref,
       server: ref,
@@ -117,7 +118,8 @@ export class EventReporter {
       durationMs,
       initialPlayers: cutList(initialPlayers),
       players: cutList(players),
-    })
+    }
+    endedSessions.report(event, emitter)
   }
 
   serverHealth(entry: ServerEntry, before: Server, { name, health }: Server): void {

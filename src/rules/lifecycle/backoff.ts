@@ -67,7 +67,7 @@ function limitsOf(limitMs: number): { readonly initialMs: number; readonly maxMs
 }
 
 // Losses: servers that were standing by when their instances disappeared without a crash, because a node failed, or because a pod was
-// evicted or deleted by somebody else. Lost servers are replaced at once, however many are lost together. If the replacements are
+// evicted or deleted by another client. Lost servers are replaced at once, however many are lost together. If the replacements are
 // lost too, soon after they stood by, something keeps removing them, and the build backs off.
 
 /** The losses of a build that are close to each other. Wall times in ms. */

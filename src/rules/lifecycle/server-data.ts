@@ -467,7 +467,7 @@ function withTexts(
 
 type Texts = Readonly<Record<string, string>>
 
-/** What somebody has edited in the store may be more than the limit. Then it must not become more. */
+/** An edit in the store may have exceeded the limit already. Then a change must not add more. */
 function tooManyIn(labels: Texts, before: Texts): Problem | undefined {
   const count = Object.keys(labels).length
   if (count <= Math.max(sizeLimits.labels, Object.keys(before).length)) return undefined

@@ -7,11 +7,6 @@ export const maxNamespaceLength = 63
 /** Matches an RFC 1123 label of any length. */
 export const labelPattern = /^[a-z0-9]([-a-z0-9]*[a-z0-9])?$/
 
-/** True for an RFC 1123 label of at most `maxBuildNameLength` characters. */
-export function isBuildName(name: unknown): name is string {
-  return typeof name === 'string' && name.length <= maxBuildNameLength && labelPattern.test(name)
-}
-
 export function isNamespace(name: unknown): name is string {
   return typeof name === 'string' && name.length <= maxNamespaceLength && labelPattern.test(name)
 }

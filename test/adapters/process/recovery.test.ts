@@ -3,6 +3,7 @@ import { once } from 'node:events'
 import { closeSync, existsSync, mkdirSync, openSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
+import { text } from 'node:stream/consumers'
 import { fileURLToPath } from 'node:url'
 import { afterEach, expect, test, vi } from 'vitest'
 import { InstanceFiles } from '../../../adapters/process/files/instance-files.js'
@@ -208,6 +209,22 @@ test('Ctrl-C while the host starts games, at any moment of a start, fails none',
   onCleanUp(() => clearInterval(interrupting))
   await until('all have started, or the host has ended', () => created.length === 6 || grouped.exitCode !== null)
   expect(created).toEqual(names)
+})
+
+test('a start without free descriptors is rejected as unavailable', async () => {
+  const directory = freshDirectory()
+  const host = fileURLToPath(new URL('host.ts', import.meta.url))
+  const specs = Array.from({ length: 60 }, (_, i) => specOf(['sleep', '600'], { name: `arena-${i}`, ports: [] }))
+  const program = [process.execPath, '--import', 'tsx', host, directory, JSON.stringify(specs)]
+  // Each start keeps a descriptor open. The host of this test ends with the first start that fails.
+  const limited = spawn('/bin/sh', ['-c', 'ulimit -n 64; exec "$@"', 'sh', ...program], {
+    stdio: ['ignore', 'pipe', 'pipe'],
+  })
+  onCleanUp(() => void limited.kill('SIGKILL'))
+  const [created, failure] = await Promise.all([text(limited.stdout), text(limited.stderr)])
+  expect(created).toMatch(/^arena-0\n/)
+  expect(failure).toMatch(/FleetError: cannot start a process: .*EMFILE/)
+  expect(failure).toContain("code: 'unavailable'")
 })
 
 test('a host killed at any moment neither loses a game nor starts one twice', async () => {

@@ -2,7 +2,6 @@
 import { fc, test } from '@fast-check/vitest'
 import { describe, expect, it } from 'vitest'
 import {
-  isBuildName,
   isNamespace,
   maxBuildNameLength,
   readSessionHostId,
@@ -11,7 +10,12 @@ import {
   sessionHostId,
   suffixLength,
 } from '../../../src/rules/model/names.js'
+import { buildName } from '../../../src/rules/validation/shared-schemas.js'
+import { compile } from '../../../src/rules/validation/validator.js'
 import { anyJson } from '../support.js'
+
+const checkBuildName = compile(buildName)
+const isBuildName = (name: unknown) => checkBuildName(name).ok
 
 const labels: readonly (readonly [string, unknown, boolean])[] = [
   ['a word', 'arena', true],
