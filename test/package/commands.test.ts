@@ -18,6 +18,7 @@ interface Commands {
 const quick = 'the test runs the same program for a shorter time'
 
 const table: readonly Commands[] = [
+  { page: 'CONTRIBUTING.md', begins: 'npm', ran: '.ci/run' },
   { page: 'README.md', begins: 'npm init', ran: 'test/e2e/quickstart.test.ts' },
   { page: 'README.md', begins: 'node main.mjs', ran: 'test/e2e/quickstart.test.ts' },
   {
