@@ -130,6 +130,20 @@ function buildStatus(): StructuralSchema {
         items: textOrEmpty,
         description: 'Servers whose crash is included in crashesCount, so that each is counted once.',
       },
+      recentCrashes: {
+        type: 'array',
+        description: 'The latest crashes, newest first.',
+        items: {
+          type: 'object',
+          properties: {
+            time: { ...unbounded(time), description: 'When it crashed.' },
+            server: { ...text, description: 'The server that crashed.' },
+            reason: { ...text, description: 'One machine-readable word.' },
+            message: { ...text, description: 'A human-readable sentence.' },
+            output: { ...text, description: 'The last lines that it has printed.' },
+          },
+        },
+      },
       writtenUpon,
     },
   }

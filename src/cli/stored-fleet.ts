@@ -12,6 +12,7 @@ import { silentLogger } from '../contracts/logger.js'
 import { gameSession, sessionBody } from '../contracts/sessions.js'
 import { FleetError, readFileStore, systemClock } from '../index.js'
 import { secretMask, sessionKey } from '../rules/model/names.js'
+import { problemsOf } from '../rules/model/problems.js'
 import { type Build, keyOf, type Ref, type Server } from '../rules/model/resources.js'
 import { gameServer, gameServerBuild } from '../rules/model/wire.js'
 import { gamePortsOf } from '../rules/validation/pod-template.js'
@@ -92,11 +93,13 @@ interface ReadableFleet {
   readonly sessions: Pick<FleetClient['sessions'], 'get' | 'list' | 'ofPlayer'>
   readonly explain: FleetClient['explain']
   readonly health: FleetClient['health']
+  readonly problems: FleetClient['problems']
 }
 
 /** Rejects as `readFileStore` does. */
 export async function storedFleet(dataDir: string, apiGroup: string): Promise<ReadableFleet> {
   const { builds, servers, details } = await readFileStore({ directory: join(dataDir, 'store') })
+  const noHost = `no host runs on ${dataDir}; this is what the last one stored`
   const players = new Map(details.map((detail) => [keyOf(detail), detail.players]))
   const files = new InstanceFiles(dataDir, silentLogger)
   const findBuild = (like: RefLike) => found('build', builds, like)
@@ -159,8 +162,15 @@ export async function storedFleet(dataDir: string, apiGroup: string): Promise<Re
       return { server: serverView(server), events: [], text: historyOf(server) }
     },
     async health() {
-      const problem = `no host runs on ${dataDir}; this is what the last one stored`
-      return { ready: false, leads: false, canLead: true, store: true, backend: false, problems: [problem] }
+      return { ready: false, leads: false, canLead: true, store: true, backend: false, problems: [noHost] }
+    },
+    async problems() {
+      const situation = (build: Build) => ({ build, counts: countsOf(servers, build), isFull: isFull(servers, build) })
+      return problemsOf({
+        host: [noHost],
+        builds: builds.map(situation),
+        servers: servers.map((server) => ({ server })),
+      })
     },
   }
 }
@@ -190,6 +200,11 @@ function countsOf(servers: readonly Server[], build: Build) {
     active: count('Active'),
     terminating: count('Terminating'),
   }
+}
+
+function isFull(servers: readonly Server[], build: Build): boolean {
+  const active = servers.filter((server) => isOf(build)(server) && server.state === 'Active')
+  return active.every(({ sessions }) => sessions.length >= (build.spec.sessionsPerServer ?? 1))
 }
 
 /** The events themselves were in the memory of the host. */

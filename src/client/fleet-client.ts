@@ -7,6 +7,7 @@ import type {
   Details,
   Fleet,
   FleetHealth,
+  FleetProblem,
   FleetStats,
   ServerHistory,
   Servers,
@@ -53,6 +54,8 @@ export interface FleetClient {
   stats(options?: CallOptions): Promise<FleetStats>
   /** The last hour of the host that answers, if it leads. */
   activity: Fleet['activity']
+  /** What is wrong with the host that answers, and with the fleet if it leads. */
+  problems: Fleet['problems']
   /** Health of the host that answers. Unlike `fleet.health`, rejects if no host answers. */
   health(options?: CallOptions): Promise<FleetHealth>
   explain: Fleet['explain']
@@ -123,6 +126,7 @@ export function fleetClient(options: FleetClientOptions): FleetClient {
     },
     events: (reading) => readEvents(calls, to('readEvents'), reading),
     stats: async ({ signal } = {}) => calls.json<FleetStats>({ ...to('readStats'), signal }),
+    problems: async ({ signal } = {}) => calls.json<readonly FleetProblem[]>({ ...to('readProblems'), signal }),
     async activity(options = {}) {
       checkNames('activity', options, ['build', 'signal'])
       const { build, signal } = options

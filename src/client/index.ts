@@ -16,6 +16,7 @@ export type {
   AppliedBuild,
   BuildUpdate,
   FleetHealth,
+  FleetProblem,
   FleetStats,
   GameServerBuildInput,
   MaintenanceResult,

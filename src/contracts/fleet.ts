@@ -7,6 +7,7 @@ import type { GameServer, GameServerBuild, GameServerBuildDetail, GameServerDeta
 import type { AllOptions, AuditedCallOptions, CallOptions, Page, PageOptions } from './call-options.js'
 import type { LogsOptions } from './backend.js'
 import type { EventListener, EventReader, FleetEvent, FleetEventType, ReadEventsOptions } from './events.js'
+import type { FleetProblem } from '../rules/model/problems.js'
 import type { FleetActivity, FleetHealth, FleetObserver, FleetStats } from './observer.js'
 import type { DrainOptions, DrainResult } from './options.js'
 import type {
@@ -20,6 +21,7 @@ import type {
 import type { FleetStore } from './store.js'
 
 export type { FleetHealth, FleetStats } from './observer.js'
+export type { FleetProblem, ProblemKind, Severity } from '../rules/model/problems.js'
 export type { AllocateManyOptions, AllocateOptions } from './sessions.js'
 export type { FleetStore } from './store.js'
 
@@ -272,6 +274,12 @@ export interface Fleet {
   readonly store: FleetStore
   /** Probes the store and the backend; results are cached for 2 s. Never rejects. */
   health(): Promise<FleetHealth>
+  /**
+   * Returns what is wrong with the fleet, the worst first: what the health says, and what is wrong with each build and its servers, with
+   * the cause, since when, and what to do. Empty if nothing is. On a host that does not lead, only what its health says. Iterates over all
+   * servers. Throws `aborted`.
+   */
+  problems(options?: CallOptions): Promise<readonly FleetProblem[]>
   /**
    * Explains why a server is in its current state or was terminated. Throws `not-found` if the server does not exist and the
    * log has no events about it.

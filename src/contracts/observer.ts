@@ -94,6 +94,8 @@ export interface ActivityCrash {
   readonly reason: EndingReason
   /** A human-readable sentence. */
   readonly message: string
+  /** The last lines that the server has printed, joined by ` | `. Absent until they are read, and if there are none. */
+  readonly output?: string | undefined
 }
 
 /** The last hour of a fleet, or of one build. It is kept in memory, and begins when this host becomes the leader. */
@@ -102,7 +104,10 @@ export interface FleetActivity {
   readonly since: number
   /** Oldest first, with the current minute: at most 60. Minutes in which this host was suspended are absent. */
   readonly minutes: readonly ActivityMinute[]
-  /** The crashes of the last hour, newest first: at most 50. */
+  /**
+   * The crashes of the last hour, newest first: at most 50. With them the latest ten of each build, however old, which the store keeps: they
+   * may be older than `since`.
+   */
   readonly crashes: readonly ActivityCrash[]
 }
 

@@ -18,9 +18,10 @@ import { checkNames, checkWait } from '../contracts/option-checks.js'
 import type { ResolvedOptions } from '../contracts/options.js'
 import type { Allocation, BatchResult } from '../contracts/sessions.js'
 import type { Store, StoreCheck } from '../contracts/store.js'
-import { buildStats } from '../engine/reporting/stats.js'
+import { buildStats, situationOf } from '../engine/reporting/stats.js'
 import { lookUp } from '../engine/state/inventory.js'
 import { confirmTimeoutMs } from '../rules/model/allocation-request.js'
+import { type FleetProblem, problemsOf } from '../rules/model/problems.js'
 import { type AllocationRequest, keyOf, type RefLike } from '../rules/model/resources.js'
 import { readAllocationRequest, readBatch } from '../rules/validation/allocation-schema.js'
 import { isObject, shown } from '../rules/validation/problem.js'
@@ -124,6 +125,7 @@ export function facade(deps: FacadeDependencies): Fleet {
     stats: () => statsOf(term, limits.maxServersPerBuild),
     activity: async (options = {}) => activityOf(term, view, options),
     health: () => health.run(),
+    problems: async (options = {}) => problemsNow(term, health, options),
     explain: async (like, options = {}) => explain(term, view, like, options),
 
     async drain(options = {}) {
@@ -217,6 +219,19 @@ function activityOf(term: LeaderTerm, view: ResourceView, options: CallOptions &
   const { activity } = term.engine()
   if (options.build === undefined) return activity.read()
   return activity.read(view.findBuild(options.build))
+}
+
+async function problemsNow(
+  term: LeaderTerm,
+  health: HealthCheck,
+  options: CallOptions,
+): Promise<readonly FleetProblem[]> {
+  checkNames('problems', options, ['signal'])
+  throwIfAborted(options.signal)
+  const { problems: host } = await health.run()
+  throwIfAborted(options.signal)
+  if (!term.leads()) return problemsOf({ host, builds: [], servers: [] })
+  return problemsOf({ host, ...situationOf(term.engine().inventory) })
 }
 
 function explain(term: LeaderTerm, view: ResourceView, like: RefLike, { signal }: CallOptions): ServerHistory {

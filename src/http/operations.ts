@@ -107,6 +107,7 @@ const table = {
   readStats: { method: 'GET', path: '/api/v1/stats', role: 'read' },
   readActivity: { method: 'GET', path: '/api/v1/activity', role: 'read' },
   readBuildActivity: { method: 'GET', path: `${build}/activity`, role: 'read' },
+  readProblems: { method: 'GET', path: '/api/v1/problems', role: 'read' },
   readHealth: { method: 'GET', path: '/api/v1/health', role: 'read', isOfHost: true },
   readEvents: { method: 'GET', path: '/api/v1/events', role: 'read', query: ['from', 'players'], endsWithLead: true },
   readMetrics: { method: 'GET', path: '/metrics', role: 'read', isOfHost: true },

@@ -13,7 +13,7 @@ import type { MetricName } from './definitions.js'
 import type { MetricFactory } from './metric-factory.js'
 
 /** The part of a fleet that metrics use. */
-export type MeasuredFleet = Pick<Fleet, 'observe' | 'on' | 'stats' | 'health'>
+export type MeasuredFleet = Pick<Fleet, 'observe' | 'on' | 'stats' | 'health' | 'problems'>
 
 /** Registers the gauges and the heartbeat counter, which are read from the fleet at each scrape. */
 export function readState(fleet: MeasuredFleet, metrics: MetricFactory, clock: Clock): void {
@@ -36,6 +36,11 @@ export function readState(fleet: MeasuredFleet, metrics: MetricFactory, clock: C
     inSlices(stats().builds, ({ build, conditions }) => {
       for (const type of conditions) set({ ...labelsOf(build), type }, 1)
     }),
+  )
+  metrics.gauge('gamekeeper_problem', async (set) =>
+    inSlices(await fleet.problems(), ({ build: { namespace, name } = { namespace: '', name: '' }, kind, severity }) =>
+      set({ namespace, build: name, kind, severity }, 1),
+    ),
   )
   metrics.gauge('gamekeeper_template_servers', (set) =>
     inSlices(stats().builds, ({ build, templates }) => {

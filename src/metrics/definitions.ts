@@ -36,6 +36,11 @@ export const definitions = {
     help: '1 while the build has a condition of this type. Absent otherwise.',
     labels: [...build, 'type'],
   },
+  gamekeeper_problem: {
+    type: 'gauge',
+    help: '1 for each problem of `gamekeeper status`, by kind and severity: down, degraded or drained. Absent otherwise. Without a build: of the host.',
+    labels: [...build, 'kind', 'severity'],
+  },
   gamekeeper_template_servers: {
     type: 'gauge',
     help: 'Servers that are not terminating, by template: current or earlier.',

@@ -30,7 +30,7 @@ export interface FleetMetrics {
  * prom-client is not installed, and `invalid` if the registry already contains a fleet's metrics.
  */
 export function fleetMetrics(fleet: MeasuredFleet, options: FleetMetricsOptions = {}): FleetMetrics {
-  checkFleet('fleetMetrics', fleet, ['observe', 'on', 'stats', 'health'])
+  checkFleet('fleetMetrics', fleet, ['observe', 'on', 'stats', 'health', 'problems'])
   checkOptions('fleetMetrics', options, { registry: anObject, clock: aClock })
   const client = loadPromClient()
   const registry = options.registry ?? new client.Registry()

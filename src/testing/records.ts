@@ -37,6 +37,16 @@ export function completeBuild(ref: Ref): Build {
     },
     crashes: 3,
     countedCrashes: ['uid-1', 'uid-2'],
+    recentCrashes: [
+      {
+        at: 1_700_000_000_000,
+        server: 'arena-x7k2p',
+        reason: 'NonZeroExit',
+        message: 'the process exited with code 3',
+        output: 'loading | cannot open canyon.nav',
+      },
+      { at: 1_699_999_999_000, server: 'arena-b4d9z', reason: 'Silent', message: 'no heartbeat for 30 s' },
+    ],
     conditions: [
       { type: 'Crashing', reason: 'NonZeroExit', message: 'servers exit with status 1', since: 1_700_000_001_000 },
       { type: 'CreateBlocked', reason: 'ports-exhausted', message: 'no port is free', since: 1_700_000_002_000 },

@@ -66,7 +66,27 @@ describe('the activity of a fleet', () => {
     expect(minutes.reduce((sum, minute) => sum + minute.crashes, 0)).toBe(1)
     expect((await fleet.activity()).crashes).toEqual(crashes)
     await scene.clock.advance(61 * minuteMs)
-    expect((await fleet.activity({ build: 'arena' })).crashes).toEqual([])
+    const later = await fleet.activity({ build: 'arena' })
+    expect(later.minutes.some((minute) => minute.crashes > 0)).toBe(false)
+    expect(later.crashes).toEqual(crashes)
+  })
+
+  it('has the latest ten crashes of a build after a restart, newest first', async () => {
+    const { scene, fleet } = await opened({ standingBy: 1, max: 20 })
+    for (let i = 1; i <= 12; i++) {
+      await fleet.allocate(ask(i))
+      ;(await playing(scene, fleet, i)).exit(i)
+      await scene.clock.advance(2 * minuteMs)
+    }
+    const before = (await fleet.activity()).crashes
+    expect(before).toHaveLength(12)
+    await fleet.close()
+    const next = await scene.open()
+    const { crashes, minutes } = await next.activity()
+    expect(crashes).toEqual(before.slice(0, 10))
+    expect(crashes[0]?.message).toBe('the process exited with code 12')
+    // What happened in the minutes before is not known.
+    expect(minutes.some((minute) => minute.crashes > 0)).toBe(false)
   })
 
   it('is refused for a build that does not exist, and forgets one that is deleted', async () => {

@@ -449,6 +449,24 @@ describe('an Unhealthy build', () => {
     expect(await statusOf(next)).toMatchObject({ health: 'Unhealthy', crashesCount: 2, currentStandingBy: 2 })
   })
 
+  it('is said to be stopped, with the cause, also after a restart', async () => {
+    const { scene, fleet } = await unhealthy()
+    const problems = await fleet.problems()
+    expect(problems).toMatchObject([
+      {
+        severity: 'degraded',
+        kind: 'Unhealthy',
+        title: 'arena is stopped: 2 crashes, 2 of 4 ready',
+        cause: expect.stringMatching(/^the process exited with code 1$/),
+        build: { namespace: 'default', name: 'arena' },
+      },
+    ])
+    const { since, server } = problems[0] ?? {}
+    expect(scene.eventsOf('ServerEnding').findLast((event) => event.at === since)?.server).toEqual(server)
+    await fleet.close()
+    expect(await (await scene.open()).problems()).toEqual(problems)
+  })
+
   it('stays Unhealthy when standingBy and max are patched', async () => {
     const { fleet } = await unhealthy()
     await fleet.builds.patch('arena', { standingBy: 5, max: 9 })

@@ -28,6 +28,7 @@ const fleet = {
   drain: answer,
   explain: answer,
   stats: () => ({ done: true }) as never,
+  problems: () => ({ done: true }) as never,
   activity: answer,
   health: answer,
   sessions: {
@@ -77,6 +78,7 @@ const requests = {
   readStats: ['GET', '/api/v1/stats'],
   readActivity: ['GET', '/api/v1/activity'],
   readBuildActivity: ['GET', `${one}/activity`],
+  readProblems: ['GET', '/api/v1/problems'],
   readHealth: ['GET', '/api/v1/health'],
   announceNodeMaintenance: ['POST', '/api/v1/nodes/node-1/maintenance', maintenance],
   withdrawNodeMaintenance: ['DELETE', '/api/v1/nodes/node-1/maintenance'],

@@ -6,9 +6,11 @@ import { isDeepStrictEqual } from 'node:util'
 import type { DisplayedReadiness } from '../../../src/contracts/store.js'
 import {
   type Build,
+  type BuildCrash,
   type BuildSpec,
   type Condition,
   conditionTypes,
+  endingReasons,
   keyOf,
 } from '../../../src/rules/model/resources.js'
 import { buildHealth } from '../../../src/rules/model/build-status.js'
@@ -45,6 +47,7 @@ export function readBuild(
   const status = objectAt({ metadata, ...object }, 'status')
   const isOwn = creating !== undefined && annotations[resources.createdAsAnnotation] === creating.uid
   const own = isOwn ? creating : undefined
+  const recentCrashes = readCrashes(status)
   return {
     namespace,
     name,
@@ -54,6 +57,7 @@ export function readBuild(
     crashes: numberAt(status, 'crashesCount') ?? 0,
     countedCrashes: stringsAt(status, 'countedCrashes'),
     conditions: readConditions(status),
+    ...(recentCrashes.length > 0 && { recentCrashes }),
   }
 }
 
@@ -96,6 +100,9 @@ export function buildStatus(build: Build, counts: BuildCounts, { basedOn, home, 
       ...(ready ? [ready] : []),
     ],
     countedCrashes: build.countedCrashes,
+    ...(build.recentCrashes && {
+      recentCrashes: build.recentCrashes.map(({ at, ...crash }) => ({ time: rfc3339(at), ...crash })),
+    }),
     writtenUpon: basedOn,
   }
 }
@@ -115,6 +122,15 @@ function readConditions(status: Fields): readonly Condition[] {
     const since = timeAt(entry, 'lastTransitionTime')
     if (type === undefined || since === undefined) return []
     return [{ type, reason: stringAt(entry, 'reason') ?? '', message: stringAt(entry, 'message') ?? '', since }]
+  })
+}
+
+function readCrashes(status: Fields): readonly BuildCrash[] {
+  return objectsAt(status, 'recentCrashes').flatMap((entry) => {
+    const [at, server, output] = [timeAt(entry, 'time'), stringAt(entry, 'server'), stringAt(entry, 'output')]
+    const reason = endingReasons.find((known) => known === entry['reason'])
+    if (at === undefined || server === undefined || reason === undefined) return []
+    return [{ at, server, reason, message: stringAt(entry, 'message') ?? '', ...(output !== undefined && { output }) }]
   })
 }
 

@@ -1,12 +1,11 @@
 /** `gamekeeper status`: what is wrong, and then what there is. */
 import type { Command } from 'commander'
-import type { GameServer, GameServerBuild } from '../../client/index.js'
+import type { FleetProblem, GameServer } from '../../client/index.js'
 import { FleetError } from '../../contracts/errors.js'
 import { oneLine } from '../../server/log.js'
 import { exitCodes } from '../failures.js'
 import { addSourceOptions, type SourceFlags, sourceOf } from '../stored-fleet.js'
 import type { Terminal } from '../terminal.js'
-import { counted } from '../../rules/validation/problem.js'
 
 export function addStatus(program: Command, terminal: Terminal): void {
   const command = program
@@ -15,23 +14,23 @@ export function addStatus(program: Command, terminal: Terminal): void {
   addSourceOptions(command).action(async (flags: SourceFlags) => {
     const { fleet, where } = await sourceOf(terminal, flags)
     const health = await fleet.health()
-    const [builds, servers] = await Promise.all([
+    const [problems, builds, servers] = await Promise.all([
+      fleet.problems(),
       orNone(fleet.builds.list(), health.leads),
       orNone(fleet.servers.list(), health.leads),
     ])
-    const problems = [...health.problems, ...builds.flatMap(problemsOfBuild), ...servers.flatMap(problemsOfServer)]
     const states = countsOf(servers)
     if (flags.json)
       terminal.print(
         JSON.stringify({ ...where, ready: health.ready, problems, builds: builds.length, servers: states }),
       )
     else {
-      for (const problem of problems) terminal.print(`${terminal.paint('red', '!')} ${oneLine(problem)}`)
+      for (const problem of problems) printProblem(terminal, problem)
       if (problems.length === 0) terminal.print(terminal.paint('green', 'nothing is wrong'))
       const shown = Object.entries(states).map(([state, count]) => `${count} ${state}`)
       terminal.print(`${where.url ?? where.dataDir}: builds: ${builds.length}; servers: ${shown.join(', ') || 'none'}`)
     }
-    if (problems.length > 0) terminal.exitWith(exitCodes.failed)
+    if (problems.some(({ severity }) => severity !== 'drained')) terminal.exitWith(exitCodes.failed)
   })
 }
 
@@ -45,28 +44,16 @@ async function orNone<T>(list: Promise<readonly T[]>, leads: boolean): Promise<r
   }
 }
 
-function problemsOfBuild({ metadata, spec, status }: GameServerBuild): readonly string[] {
-  const conditions = (status.conditions ?? []).map(
-    ({ type, message }) => `build ${metadata.name} is ${type}: ${message}`,
-  )
-  const unhealthy = `build ${metadata.name} is Unhealthy after ${counted(status.crashesCount, 'crash', 'crashes')}; it gets no new servers until crashesToMarkUnhealthy is raised or the build is created again`
-  const full = status.currentActive >= spec.max && spec.max > 0
-  return [
-    ...(status.health === 'Unhealthy' ? [unhealthy] : []),
-    ...conditions,
-    ...(full
-      ? [
-          `build ${metadata.name} is full: ${counted(status.currentActive, 'match', 'matches')}, max ${spec.max}; scale it up`,
-        ]
-      : []),
-  ]
-}
+const colors = { down: 'red', degraded: 'yellow', drained: 'dim' } as const
 
-function problemsOfServer({ metadata, status }: GameServer): readonly string[] {
-  if (status.health === 'Unhealthy')
-    return [`server ${metadata.name} is Unhealthy: gamekeeper explain ${metadata.name}`]
-  const stuck = status.state === 'Pending' && status.message !== undefined
-  return stuck ? [`server ${metadata.name} is Pending: ${status.message}`] : []
+function printProblem(terminal: Terminal, { severity, title, cause, action, since, server }: FleetProblem): void {
+  const began = since === undefined ? '' : ` (since ${new Date(since).toISOString()})`
+  terminal.print(`${terminal.paint(colors[severity], '!')} ${oneLine(title)}${began}`)
+  if (cause !== undefined) terminal.print(`    ${oneLine(cause)}`)
+  terminal.print(`    ${action}`)
+  const { namespace, name } = server ?? {}
+  if (name !== undefined)
+    terminal.print(`    Next: gamekeeper explain ${namespace === 'default' ? name : `${namespace}/${name}`}`)
 }
 
 function countsOf(servers: readonly GameServer[]): Readonly<Record<string, number>> {

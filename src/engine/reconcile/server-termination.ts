@@ -4,14 +4,11 @@
  */
 import { developmentGraceMs } from '../../contracts/backend.js'
 import { FleetError } from '../../contracts/errors.js'
-import {
-  isBeforeReady,
-  nextTerminationStep,
-  remainingGraceMs,
-  type TerminationInput,
-} from '../../rules/lifecycle/termination.js'
+import { nextTerminationStep, remainingGraceMs, type TerminationInput } from '../../rules/lifecycle/termination.js'
 import { lifeLimits } from '../../rules/lifecycle/health.js'
 import { secretMask } from '../../rules/model/names.js'
+import { keptCrashes } from '../../rules/model/resources.js'
+import { cutMessage } from '../../rules/model/sizes.js'
 import { graceSecondsOf } from '../../rules/validation/pod-template.js'
 import { withTimeout } from '../../util/with-timeout.js'
 import { type EngineContext, serverEvent } from '../context.js'
@@ -29,7 +26,7 @@ export interface ServerTerminatorDependencies {
 }
 
 const maxDeleteAttempts = 5
-/** How many lines of its log the message about a failed start quotes, and how much of each. */
+/** How many lines of its log the record of a crash quotes, and how much of each. */
 const outputLines = 4
 const outputLineLength = 200
 const outputTimeoutMs = 5_000
@@ -126,21 +123,25 @@ export class ServerTerminator {
     const output = await this.#lastOutput(entry)
     await this.#deps.buildWriter.change(entry.build, (record) => {
       if (record.countedCrashes.includes(uid)) return record
+      const { at, reason, message } = ending
+      const crash = { at, server: name, reason, message: cutMessage(message), ...(output !== '' && { output }) }
       const counted = {
         ...record,
         crashes: record.crashes + 1,
         countedCrashes: [...withoutRemoved(entry.build, record.countedCrashes), uid],
+        recentCrashes: [crash, ...(record.recentCrashes ?? [])].slice(0, keptCrashes),
       }
-      return withCrashing(counted, name, ending, output, this.#ctx.clock.now())
+      const text = output === '' ? '' : `; its last output: ${output}`
+      return withCrashing(counted, name, ending, text, this.#ctx.clock.now())
     })
     entry.crashCounted = true
   }
 
-  /** Returns what a server that failed to start has printed last, as the end of a message. Empty if there is nothing. Never rejects. */
+  /** Returns what a server that crashed has printed last. Empty if there is nothing. Never rejects. */
   async #lastOutput({ build, createRequested, record, ref }: ServerEntry): Promise<string> {
     const { backend, clock, destroyLimiter, logger } = this.#ctx
     const { logs } = backend
-    if (!logs || !createRequested || !isBeforeReady(record)) return ''
+    if (!logs || !createRequested) return ''
     const mask = secretMask(ref.name, record.token)
     const lines: string[] = []
     try {
@@ -150,10 +151,9 @@ export class ServerTerminator {
         }),
       )
     } catch (error) {
-      logger.debug({ server: ref.name, err: error }, 'cannot read the log of a server that failed to start')
+      logger.debug({ server: ref.name, err: error }, 'cannot read the log of a server that crashed')
     }
-    const printed = lines.filter((line) => line !== '')
-    return printed.length === 0 ? '' : `; its last output: ${printed.join(' | ')}`
+    return lines.filter((line) => line !== '').join(' | ')
   }
 
   async #deleteRecord(entry: ServerEntry): Promise<void> {

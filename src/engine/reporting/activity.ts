@@ -1,6 +1,6 @@
 /**
  * Keeps what happened in the last hour, minute by minute, for the fleet and for each build. Memory is bounded: at most 60 minutes and
- * `maxCrashes` crashes each. Starts empty with every leadership term.
+ * `maxCrashes` crashes each. Starts empty with every leadership term, but for the crashes that the records of builds keep.
  */
 import type { Clock } from '../../contracts/clock.js'
 import type { ActivityCrash, ActivityMinute, BuildStats, FleetActivity } from '../../contracts/observer.js'
@@ -40,8 +40,7 @@ export class Activity {
     this.#of(build).allocated(now, waitedMs)
   }
 
-  crashed({ build, ref: server }: ServerEntry, { message, reason }: Ending): void {
-    const at = this.#clock.now()
+  crashed({ build, ref: server }: ServerEntry, { at, message, reason }: Ending): void {
     const crash = { at, build: build.ref, server, reason, message }
     this.#fleet.crashed(crash)
     this.#of(build).crashed(crash)
@@ -56,7 +55,9 @@ export class Activity {
   read(build?: BuildEntry): FleetActivity {
     this.#sample()
     const recording = build === undefined ? this.#fleet : this.#of(build)
-    return { since: this.#since, ...recording.read(this.#clock.now()) }
+    const { minutes, crashes } = recording.read(this.#clock.now())
+    const kept = build === undefined ? [...this.#inventory.builds.values()] : [build]
+    return { since: this.#since, minutes, crashes: withKept(crashes, kept.flatMap(crashesIn)) }
   }
 
   #sample(): void {
@@ -151,6 +152,22 @@ class Recording {
     last.p50Ms = this.#waits.quantile(0.5)
     last.p99Ms = this.#waits.quantile(0.99)
   }
+}
+
+function crashesIn({ ref: build, record: { recentCrashes = [] } }: BuildEntry): readonly ActivityCrash[] {
+  return recentCrashes.map(({ server, ...crash }) => ({
+    ...crash,
+    build,
+    server: { namespace: build.namespace, name: server },
+  }))
+}
+
+/** The record of a crash says what the server has printed, which is read later than the crash is noticed. Newest first. */
+function withKept(noticed: readonly ActivityCrash[], kept: readonly ActivityCrash[]): readonly ActivityCrash[] {
+  if (kept.length === 0) return noticed
+  const keyOfCrash = ({ at, server }: ActivityCrash) => `${at} ${server.namespace}/${server.name}`
+  const all = new Map([...noticed, ...kept].map((crash) => [keyOfCrash(crash), crash]))
+  return [...all.values()].toSorted((a, b) => b.at - a.at).slice(0, maxCrashes)
 }
 
 function startOf(now: number): number {

@@ -1,6 +1,7 @@
-/** The statistics of every build, for metrics. */
+/** The statistics of every build, for metrics, and what may be wrong. */
 import type { BuildStats } from '../../contracts/observer.js'
 import { buildHealth } from '../../rules/model/build-status.js'
+import { type FleetSituation, isTroubled } from '../../rules/model/problems.js'
 import type { BuildEntry } from '../state/entries.js'
 import type { Inventory } from '../state/inventory.js'
 import { countsOf, generationsOf, readinessOfBuild } from '../state/queries.js'
@@ -28,4 +29,18 @@ export function buildStats({ inventory, waiting, maxServersPerBuild }: StatsDepe
       waiting: waiting(build),
     }
   })
+}
+
+/** Goes through all servers. */
+export function situationOf({ builds, servers }: Inventory): Pick<FleetSituation, 'builds' | 'servers'> {
+  return {
+    builds: Array.from(builds.values(), (build) => ({
+      build: build.record,
+      counts: countsOf(build),
+      isFull: (build.candidates?.freePlaces ?? 0) === 0,
+    })),
+    servers: Array.from(servers.values(), ({ record, pendingReason }) => ({ server: record, pendingReason })).filter(
+      isTroubled,
+    ),
+  }
 }

@@ -94,7 +94,7 @@ export const managementOptionTypes: OptionTypes<ManagementOptions> = {
  * The part of a fleet that the management API uses. Bodies are passed on unchecked: the fleet validates them. Paths are served only if the
  * fleet has their method.
  */
-export interface ManagedFleet extends Partial<Pick<Fleet, 'explain' | 'stats' | 'activity' | 'health'>> {
+export interface ManagedFleet extends Partial<Pick<Fleet, 'explain' | 'stats' | 'activity' | 'problems' | 'health'>> {
   readonly builds: Omit<Builds, 'create' | 'apply' | 'patch' | 'update' | 'all'> & ChangeableBuilds
   readonly servers: Omit<Servers, 'all' | 'update'> & UpdatableServers
   readonly details: Details
@@ -294,12 +294,13 @@ function nodeOf(exchange: Exchange): MaintenanceTarget {
   return { node: exchange.param('node') }
 }
 
-function fleetHandlers({ drain, stats, activity, health }: ManagedFleet, context: Context): Handlers {
+function fleetHandlers({ drain, stats, activity, problems, health }: ManagedFleet, context: Context): Handlers {
   return {
     drainFleet: drain && draining(context, (_, options) => drain(options)),
     readStats: stats && (() => Promise.resolve(json(200, stats()))),
     readActivity: activity && (async () => json(200, await activity())),
     readBuildActivity: activity && (async (exchange) => json(200, await activity({ build: refInPath(exchange) }))),
+    readProblems: problems && (async ({ signal }) => json(200, await problems({ signal }))),
     readHealth: health && (async () => json(200, await health())),
   }
 }

@@ -35,6 +35,7 @@ import {
   done,
   fleetActivity,
   fleetHealth,
+  fleetProblems,
   fleetStats,
   gameServerBuildList,
   gameServerBuilds,
@@ -319,6 +320,11 @@ export function operationDocs({ compat, sessionIDs }: DescriptionOptions = {}): 
       tag: 'observation',
       summary: 'Returns what happened in a build in the last hour, minute by minute.',
       answer: fleetActivity,
+    },
+    readProblems: {
+      tag: 'observation',
+      summary: 'Returns what is wrong with the fleet, the worst first, with what to do.',
+      answer: fleetProblems,
     },
     readHealth: {
       tag: 'observation',

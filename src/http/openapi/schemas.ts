@@ -1,5 +1,6 @@
 /** Schemas of bodies that exist only in the HTTP layer. The schemas of resources and requests are in `rules/validation`. */
 import { errorCodes } from '../../contracts/errors.js'
+import { severities } from '../../rules/model/problems.js'
 import { sizeLimits } from '../../rules/model/sizes.js'
 import { allocation } from '../../rules/validation/allocation-schema.js'
 import { buildInput, buildSpec, buildSpecInput, gameServerBuildSchema } from '../../rules/validation/build-schema.js'
@@ -270,18 +271,42 @@ const activityCrash = object(
     server: { ...ref, description: 'The server.' },
     reason: text('Why the server ended.'),
     message: text('A sentence about what happened.'),
+    output: text('The last lines that the server has printed, joined by " | ". Absent if there are none.'),
   },
-  { id: 'ActivityCrash', description: 'A crash.' },
+  { id: 'ActivityCrash', description: 'A crash.', optional: ['output'] },
 )
 
 export const fleetActivity = object(
   {
     since: number('When the records of this host begin: wall-clock time in ms.'),
     minutes: listOf(activityMinute, 'The last 60 minutes, oldest first.'),
-    crashes: listOf(activityCrash, 'The latest 50 crashes of these minutes, newest first.'),
+    crashes: listOf(
+      activityCrash,
+      'The latest 50 crashes of these minutes, newest first, with the latest ten of each build, however old.',
+    ),
   },
   { id: 'FleetActivity' },
 )
+
+const fleetProblem = object(
+  {
+    severity: {
+      type: 'string',
+      enum: severities,
+      description: 'down: no further session gets a server. degraded: some do. drained: an operator wants it so.',
+    },
+    kind: text('One machine-readable word: the type of a condition, or another one of a fixed list.', ['Unhealthy']),
+    title: text('What is affected and how.', ['arena is stopped: 30 crashes, 0 of 3 ready']),
+    cause: text('Why, as precisely as the fleet knows. Absent if the title says it all.'),
+    action: text('What to do.'),
+    since: number('When it began: wall-clock time in ms. Absent if unknown.'),
+    build: { ...ref, description: 'The build. Absent if the whole fleet is concerned.' },
+    server: { ...ref, description: 'The server to look at first. It may be gone.' },
+  },
+  { id: 'FleetProblem', description: 'Something that is wrong.', optional: ['cause', 'since', 'build', 'server'] },
+)
+
+export const fleetProblems: ArraySchema = { id: 'FleetProblems', ...listOf(fleetProblem, 'The worst first.') }
 
 // What `compat: 'thundernetes'` changes.
 

@@ -3,7 +3,7 @@
  * change creates a new record. Their public form is defined in `wire.ts`.
  */
 import type { Counter, ServerData, ValueList } from '../lifecycle/server-data.js'
-import type { Ending } from '../lifecycle/termination.js'
+import type { Ending, EndingReason } from '../lifecycle/termination.js'
 import type { AllocationOrder } from './allocation-request.js'
 import type { Condition } from './build-status.js'
 
@@ -122,6 +122,23 @@ export interface Build extends Ref {
    */
   readonly countedCrashes: readonly string[]
   readonly conditions: readonly Condition[]
+  /** The latest crashes, newest first, at most `keptCrashes`. Absent if there are none. Survives restarts. */
+  readonly recentCrashes?: readonly BuildCrash[] | undefined
+}
+
+/** How many crashes a build's record keeps. */
+export const keptCrashes = 10
+
+export interface BuildCrash {
+  /** Wall time in ms. */
+  readonly at: number
+  /** The server's name, in the namespace of the build. */
+  readonly server: string
+  readonly reason: EndingReason
+  /** A sentence for people. */
+  readonly message: string
+  /** The last lines that the server has printed, joined by ` | `. Absent if there are none, or the backend has no log. */
+  readonly output?: string | undefined
 }
 
 export const serverStates = ['Pending', 'Initializing', 'StandingBy', 'Active', 'Terminating'] as const

@@ -1,5 +1,6 @@
 /** Words for what the fleet reports. Pure. */
-import type { ConditionType, ServerState } from '../../../rules/model/resources.js'
+import { adviceFor as adviceOfRule } from '../../../rules/model/problems.js'
+import { type ConditionType, conditionTypes, type ServerState } from '../../../rules/model/resources.js'
 import type { ActivityCrash } from '../../../contracts/observer.js'
 
 export const stateWords: Readonly<Record<ServerState, string>> = {
@@ -10,19 +11,7 @@ export const stateWords: Readonly<Record<ServerState, string>> = {
   Terminating: 'ending',
 }
 
-const advice: Readonly<Record<ConditionType, string>> = {
-  Crashing: 'Read the log of a crashed server below. The fleet tries again, at most a minute apart.',
-  CreateBlocked: 'Free what is missing, or correct the template. The fleet tries again, at most a minute apart.',
-  Disappearing:
-    'Find out what ends idle servers besides the fleet: the game itself, a script, an operator, a preemption.',
-  LateServers: 'Read the log of a server that is still starting. If starts are slow, raise lateStartSeconds.',
-  LongSession: 'End the session if its match is over, or raise sessionSeconds.',
-  Draining: 'Resume the build when it may be allocated again.',
-  Clamped: 'Lower standingBy, or raise max.',
-  Invalid: 'Correct the field that the message names.',
-}
-
-const known: ReadonlySet<string> = new Set(Object.keys(advice))
+const known: ReadonlySet<string> = new Set(conditionTypes)
 
 function isKnown(type: string): type is ConditionType {
   return known.has(type)
@@ -30,7 +19,7 @@ function isKnown(type: string): type is ConditionType {
 
 /** What an operator can do about a condition. Empty for one that this page does not know. */
 export function adviceFor(type: string): string {
-  return isKnown(type) ? advice[type] : ''
+  return isKnown(type) ? adviceOfRule(type) : ''
 }
 
 const steps = [
