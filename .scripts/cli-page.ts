@@ -48,7 +48,8 @@ ${clientRows()}
 ## Output and exit codes
 
 With \`--json\`, a command prints JSON on stdout, and an error as \`{"error", "code"}\` on stderr; commands that go on print one
-JSON object per line. Colours are used only on a terminal, and not if \`NO_COLOR\` is set; \`FORCE_COLOR=1\` turns them on.
+JSON object per line. Colours are used only on a terminal, and not if \`NO_COLOR\` is set; \`FORCE_COLOR=1\` turns them on. On a terminal,
+tables fit its width: columns without a cell and the only namespace are left out, and ids and then texts are cut. What is piped is whole.
 
 | exit code | meaning |
 |---|---|

@@ -9,7 +9,7 @@ import { type FleetClient, fleetClient } from '../client/index.js'
 import { clientSettings } from '../config/client-variables.js'
 import { clientKeyOf } from '../config/define-config.js'
 import { flagOf, type Resolved } from '../config/resolve.js'
-import { UsageError } from '../config/usage-error.js'
+import { CommandLineError, UsageError } from '../config/usage-error.js'
 import { settings } from '../config/variables.js'
 import { messageOf } from '../contracts/errors.js'
 import { configOption, settingsOf } from './flags.js'
@@ -94,9 +94,14 @@ export function namesIn(env: Resolved['env']): Pick<CommandTarget, 'namespace' |
 function refOf(text: string, namespace: string): { readonly namespace: string; readonly name: string } {
   const [first = '', second, ...others] = text.split('/')
   if (first === '' || second === '' || others.length > 0) {
-    throw new UsageError(`expected a name or namespace/name, but got ${JSON.stringify(text)}`)
+    throw new CommandLineError(`expected a name or namespace/name, but got ${JSON.stringify(text)}`)
   }
   return second === undefined ? { namespace, name: first } : { namespace: first, name: second }
+}
+
+/** How a command line names a build or server. */
+export function argumentOf({ namespace, name }: { readonly namespace: string; readonly name: string }): string {
+  return namespace === 'default' ? name : `${namespace}/${name}`
 }
 
 /** The address of a server with the settings of this directory. */

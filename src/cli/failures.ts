@@ -1,6 +1,6 @@
 /** Exit codes, and what the command line says about a failure. Pure. */
 import { CommanderError } from 'commander'
-import { UsageError } from '../config/usage-error.js'
+import { CommandLineError, UsageError } from '../config/usage-error.js'
 import { type ErrorCode, FleetError } from '../contracts/errors.js'
 import { isError } from '../rules/model/values.js'
 
@@ -39,7 +39,12 @@ export function failureOf(thrown: unknown): Failure {
     const message = thrown.message.replace(/^error: /, '').replace(/\n\(Did you mean (.*)\)$/, '; did you mean $1')
     return { message, code: 'usage', exitCode: exitCodes.usage }
   }
-  if (thrown instanceof UsageError) return { message: thrown.message, code: 'usage', exitCode: exitCodes.failed }
+  if (thrown instanceof UsageError) {
+    const { message } = thrown
+    // A message about a setting begins with its name: if that is a flag, it was typed.
+    const isTyped = thrown instanceof CommandLineError || /^--[a-z]/.test(message)
+    return { message, code: 'usage', exitCode: isTyped ? exitCodes.usage : exitCodes.failed }
+  }
   if (FleetError.is(thrown)) {
     const { code } = thrown
     return { message: withReason(thrown), code, exitCode: exitCodesOf[code] ?? exitCodes.failed }

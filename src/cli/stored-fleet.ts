@@ -5,7 +5,7 @@ import { InstanceFiles } from '../../adapters/process/files/instance-files.js'
 import { readLog } from '../../adapters/process/files/logs.js'
 import type { FleetClient, GameServer, GameServerBuild, GameSession, RefLike } from '../client/index.js'
 import type { Resolved } from '../config/resolve.js'
-import { UsageError } from '../config/usage-error.js'
+import { CommandLineError } from '../config/usage-error.js'
 import { settings } from '../config/variables.js'
 import { messageOf } from '../contracts/errors.js'
 import { silentLogger } from '../contracts/logger.js'
@@ -33,7 +33,7 @@ export interface SourceFlags extends ClientFlags {
   readonly url?: string
 }
 
-export interface Source extends Pick<CommandTarget, 'ref'> {
+export interface Source extends Pick<CommandTarget, 'ref' | 'namespace'> {
   readonly fleet: ReadableFleet
   /** The same, at a running server. */
   readonly client?: FleetClient
@@ -50,7 +50,7 @@ export function addSourceOptions(command: Command): Command {
 export async function sourceOf(terminal: Terminal, flags: SourceFlags): Promise<Source> {
   const { dataDir, url } = flags
   if (dataDir !== undefined && url !== undefined)
-    throw new UsageError(
+    throw new CommandLineError(
       '--url and --data-dir are two places: name the server, or the directory when no host runs on it',
     )
   const resolved = await clientSettingsOf(terminal, flags, { DATA_DIR: dataDir })
@@ -68,9 +68,29 @@ export async function sourceOf(terminal: Terminal, flags: SourceFlags): Promise<
   }
 }
 
-export function needsHost(flag: string, { dataDir }: SourceFlags): UsageError {
+/** The session with this id, or the one whose id begins like this, if it is the only one. Rejects with `not-found`. */
+export async function sessionNamed(
+  { sessions }: Pick<ReadableFleet, 'sessions'>,
+  text: string,
+): ReturnType<ReadableFleet['sessions']['get']> {
+  try {
+    return await sessions.get(text)
+  } catch (error) {
+    if (!FleetError.is(error, 'not-found') || text.length < shortestPrefix) throw error
+    const beginning = sessionKey(text)
+    const found = (await sessions.list()).filter(({ sessionID }) => sessionKey(sessionID).startsWith(beginning))
+    const [only, another] = found
+    if (!only) throw error
+    if (another) throw new CommandLineError(`${found.length} sessions begin with ${text}: write more of the id`)
+    return only
+  }
+}
+
+const shortestPrefix = 6
+
+export function needsHost(flag: string, { dataDir }: SourceFlags): CommandLineError {
   const where = dataDir ?? 'DATA_DIR'
-  return new UsageError(`${flag} needs a running host, but none runs on ${where}`)
+  return new CommandLineError(`${flag} needs a running host, but none runs on ${where}`)
 }
 
 /** Whether the settings name a directory and no server. */
@@ -80,8 +100,8 @@ function mayBeStored(env: Resolved['env']): boolean {
 }
 
 function atServer(resolved: Resolved): Source {
-  const { client, managementUrl, ref } = targetIn(resolved)
-  return { fleet: client, client, where: { url: managementUrl }, ref }
+  const { client, managementUrl, ref, namespace } = targetIn(resolved)
+  return { fleet: client, client, where: { url: managementUrl }, ref, namespace }
 }
 
 // What a host has left in DATA_DIR, with the calls that commands make to a running one. Reads logs of game servers; changes nothing.

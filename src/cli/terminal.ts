@@ -1,7 +1,7 @@
 /** What commands see of the process: environment, output, colours and interruption. */
 import { spawn } from 'node:child_process'
 import { fstatSync } from 'node:fs'
-import { styleText } from 'node:util'
+import { stripVTControlCharacters, styleText } from 'node:util'
 import type { FleetClient, FleetEvent } from '../client/index.js'
 import { FleetError } from '../contracts/errors.js'
 import { ownDescriptors } from '../platform/own-descriptors.js'
@@ -16,6 +16,10 @@ export interface Terminal {
   readonly isInteractive: boolean
   /** Writes one line to stdout. On a terminal, control characters are shown as escapes: see `shownOn`. */
   print(line: string): void
+  /** Columns and rows of the terminal. Undefined if a program reads stdout. */
+  size(): { readonly columns: number; readonly rows: number } | undefined
+  /** Prints these lines in place of those of the last call, as many as the terminal shows. Only on a terminal. */
+  repaint(lines: readonly string[]): void
   /** Writes one line to stderr. */
   note(line: string): void
   /** Colours the text, unless colours are off. */
@@ -58,12 +62,25 @@ export function processTerminal(exit: (code: number) => void): Terminal {
     return interrupted.signal
   }
   const out = shownOn(stdout.isTTY)
+  let painted = 0
+  const size = () => (stdout.isTTY ? { columns: stdout.columns || 80, rows: stdout.rows || 24 } : undefined)
   const err = shownOn(stderr.isTTY)
   return {
     env,
     cwd: process.cwd(),
     isInteractive: stdout.isTTY,
     print: (line) => void stdout.write(`${out(line)}\n`),
+    size,
+    repaint(lines) {
+      const { columns, rows } = size() ?? { columns: Infinity, rows: Infinity }
+      const left = lines.length - (rows - 1)
+      const shown = left > 0 ? [...lines.slice(0, rows - 2), `… ${left + 1} more lines`] : lines
+      // Up to the first line of the last time, and clear from there on.
+      const back = painted > 0 ? `\u001b[${painted}A` : ''
+      stdout.write(`${back}\u001b[J${shown.map((line) => `${out(line)}\n`).join('')}`)
+      const rowsOf = (line: string) => Math.max(1, Math.ceil(stripVTControlCharacters(out(line)).length / columns))
+      painted = shown.reduce((sum, line) => sum + rowsOf(line), 0)
+    },
     note: (line) => void stderr.write(`${err(line)}\n`),
     paint: (colour, text) => (colours ? styleText(colour, text) : text),
     write: (text) => void stdout.write(out(text)),

@@ -2,3 +2,6 @@
 export class UsageError extends Error {
   override readonly name = 'UsageError'
 }
+
+/** A mistake in what was typed, not in what was configured. */
+export class CommandLineError extends UsageError {}

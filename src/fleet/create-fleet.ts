@@ -64,7 +64,8 @@ export async function createFleet(options: FleetOptions): Promise<Fleet> {
         ...(port !== undefined && { port }),
       })
       const started = agent
-      cleanUp.unshift(() => started.close())
+      // A development backend ends its games when it closes: until then they have their agent.
+      cleanUp.splice(backend.capabilities.development ? 1 : 0, 0, () => started.close())
     }
     const agentAddress =
       'external' in agentOptions

@@ -19,6 +19,8 @@ export interface CliOptions {
   readonly node?: readonly string[]
   /** The limit of open files, as set by `ulimit -n`. */
   readonly openFiles?: number
+  /** Runs it on a terminal of this size, whose output is then in stdout. */
+  readonly terminal?: { readonly columns: number; readonly rows: number }
 }
 
 export interface CliResult {
@@ -50,13 +52,22 @@ export function startCli(args: readonly string[], options?: CliOptions): Running
   return running
 }
 
+function onTerminal(
+  command: readonly string[],
+  { columns, rows }: { readonly columns: number; readonly rows: number },
+) {
+  const quoted = command.map((word) => `'${word.replaceAll("'", "'\\''")}'`).join(' ')
+  return ['script', '-qec', `stty cols ${columns} rows ${rows}; export TERM=xterm; exec ${quoted}`, '/dev/null']
+}
+
 /** Starts a command that the caller ends. */
 export function launchCli(args: readonly string[], options: CliOptions = {}): RunningCli {
-  const { env = {}, cwd = root, node = [], openFiles } = options
+  const { env = {}, cwd = root, node = [], openFiles, terminal } = options
   const own = { PATH: process.env['PATH'] ?? '', HOME: process.env['HOME'] ?? '' }
   const command = [process.execPath, ...node, program, ...args]
   const limited = openFiles === undefined ? [] : ['/bin/sh', '-c', `ulimit -n ${openFiles}; exec "$@"`, 'sh']
-  const [first = '', ...rest] = [...limited, ...command]
+  const whole = [...limited, ...command]
+  const [first = '', ...rest] = terminal ? onTerminal(whole, terminal) : whole
   const child = spawn(first, rest, { cwd, env: { ...own, ...env } })
   const closed = once(child, 'close')
   const output = { stdout: '', stderr: '' }

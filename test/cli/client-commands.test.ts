@@ -2,6 +2,7 @@
 import { mkdtemp, realpath, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { stripVTControlCharacters } from 'node:util'
 import type { GameServer } from 'gamekeeper'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { until } from '../e2e/until.js'
@@ -123,7 +124,7 @@ describe('apply', () => {
   })
 
   it.each([
-    ['no.yaml', '', /^gamekeeper: --file: no.yaml cannot be read: ENOENT/],
+    ['no.yaml', '', /^gamekeeper: no.yaml cannot be read: ENOENT/],
     ['-', `a: 1\nb: ${'['.repeat(20_000)}`, /^gamekeeper: line 2 of stdin is nested deeper than 100 levels$/],
     ['-', `a: ${'{b: '.repeat(20_000)}`, /^gamekeeper: line 1 of stdin is nested deeper than 100 levels$/],
     ['-', '- '.repeat(20_000), /^gamekeeper: line 1 of stdin is nested too deeply: it is indented by \d+ columns$/],
@@ -193,9 +194,15 @@ describe('a match', () => {
     expect((await okJson(['get', 'sessions', session.toUpperCase()]))[0].server.name).toBe(holder)
     expect(all).toMatch(new RegExp(`${holder} +Active +Healthy`))
     expect(await ok(['get', 'builds'])).toMatch(/\ndefault +arena +arena-1 +\d\/1 +1 /)
-    expect(await ok(['explain', holder])).toMatch(
-      new RegExp(`^${holder} is Active, health Healthy\n[^]*Allocated|allocated`),
+    const explanation = await ok(['explain', holder])
+    expect(explanation).toMatch(new RegExp(`^${holder} is Active, health Healthy\n[^]*allocated`))
+    expect(explanation).toMatch(
+      new RegExp(
+        `\nLast lines of its log:\n[^]*  session ${session} begins.*\nNext: gamekeeper get session ${session}\n$`,
+      ),
     )
+    expect(await okJson(['get', 'server', holder])).toEqual(await okJson(['get', 'servers', holder]))
+    expect((await okJson(['get', 'session', session.slice(0, 6)]))[0].sessionID).toBe(session)
     expect((await okJson(['explain', holder])).server.status.sessionID).toBe(session)
     expect(await ok(['logs', holder, '--tail', '1'])).toContain(`session ${session} begins, expecting amie, bob`)
 
@@ -219,7 +226,15 @@ describe('a match', () => {
     expect(await ok(['reserve', name, '--for', '600'])).toContain(`server ${name} is reserved until`)
     expect(await ok(['allocate', '--server', name, '--session', session])).toContain(`is on server default/${name} at`)
     expect((await okJson(['get', 'sessions', session]))[0].server.name).toBe(name)
-    await ok(['delete', 'server', name])
+    expect(await ok(['end', session.slice(0, 8)])).toBe(`session ${session} ended\n`)
+    expect(await ok(['end', session])).toBe(`session ${session} was over already\n`)
+  })
+
+  it('is not allocated on a reserved server until that is released', { timeout: 90_000 }, async () => {
+    const name = await standingBy('arena')
+    await ok(['reserve', name, '--for', '600'])
+    expect(await ok(['release', name])).toBe(`server ${name} is released\n`)
+    expect(await ok(['release', name])).toBe(`server ${name} was not reserved\n`)
   })
 
   it(
@@ -260,9 +275,14 @@ describe('scale, drain and resume', () => {
     expect(drained).toMatchObject({ code: 0, stdout: 'drained\n' })
     expect(drained.stderr).toMatch(/rest/)
     const status = await run(['status'])
-    expect([status.code, status.stdout.split('\n')[0]]).toEqual([
-      1,
-      expect.stringMatching(/^! build rest is Draining: /),
+    // A drain is no failure.
+    expect([status.code, status.stdout.split('\n').slice(0, 3)]).toEqual([
+      0,
+      [
+        expect.stringMatching(/^! rest is drained \(since \d{4}-.*Z\)$/),
+        '    drained by an operator; no allocations and no new servers until it is resumed',
+        '    Resume the build when it may be allocated again.',
+      ],
     ])
     expect((await okJson(['resume', 'rest'])).metadata.name).toBe('rest')
     const next = await standingBy('rest')
@@ -271,13 +291,17 @@ describe('scale, drain and resume', () => {
   })
 
   it.each([
-    [['scale', 'arena'], 1, 'scale needs --standing-by, --max or both'],
+    [['scale', 'arena'], 2, 'scale needs --standing-by, --max or both'],
     [['scale', 'arena', '--standing-by', '9'], 1, 'standingBy'],
     [['scale', 'arena', '--max', 'x'], 2, 'It must be a whole number from 0 to 999999'],
     [['scale', 'no-such', '--max', '1'], 5, 'no-such'],
-    [['drain', 'build'], 1, 'drain build needs the name of the build'],
+    [['drain', 'build'], 2, 'drain build needs the name of the build'],
     [['delete', 'biuld', 'x'], 2, 'Allowed choices are build, server'],
-    [['get', 'server'], 2, 'Allowed choices are builds, servers, sessions'],
+    [['get', 'srever'], 2, 'Allowed choices are builds, servers, sessions'],
+    [['apply'], 2, 'apply needs a file: gamekeeper apply build.json, or - for stdin'],
+    [['apply', 'a.json', '-f', 'b.json'], 2, 'apply takes one file, but got a.json and --file b.json'],
+    [['end', 'no-such'], 5, 'no-such'],
+    [['release', 'no-such'], 5, 'no-such'],
     [['get', 'builds', '--wacth'], 2, 'did you mean --watch?'],
     [['logs', 'no-such-server'], 5, 'no-such-server'],
     [['explain', 'no-such-server'], 5, 'no-such-server'],
@@ -285,22 +309,61 @@ describe('scale, drain and resume', () => {
     [['get', 'sessions', 'no-such'], 5, 'no server has the session "no-such"'],
     [['get', 'sessions', '--player', 'nobody'], 5, 'nobody'],
     [['get', 'sessions', '--build', 'no-such'], 5, 'no-such'],
-    [['get', 'servers', '--player', 'amie'], 1, '--player goes with get sessions'],
-    [['get', 'sessions', 'a', '--build', 'arena'], 1, '--build goes with get servers and get sessions'],
+    [['get', 'servers', '--player', 'amie'], 2, '--player goes with get sessions'],
+    [['get', 'sessions', 'a', '--build', 'arena'], 2, '--build goes with get servers and get sessions'],
     [['allocate', 'arena-1', '--wait', '61'], 1, 'wait must be a number of seconds from 0 to 60, but is "61"'],
     [['allocate', 'arena-1', '--wait', '1.5'], 2, 'It must be a whole number from 0 to 999999'],
-    [['allocate'], 1, 'allocate needs either a buildID or --server'],
-    [['allocate', 'arena-1', '--server', 'arena-x'], 1, 'allocate needs either a buildID or --server'],
+    [['allocate'], 2, 'allocate needs either a buildID or --server'],
+    [['allocate', 'arena-1', '--server', 'arena-x'], 2, 'allocate needs either a buildID or --server'],
     [['allocate', '--server', 'no-such'], 5, 'no-such'],
     [['get', 'builds', '..'], 1, 'must be a string other than "", . and ..'],
     [['drain', 'build', '../.'], 1, 'must be a string other than "", . and ..'],
-    [['delete', 'build', 'default/arena/x'], 1, 'expected a name or namespace/name, but got "default/arena/x"'],
-    [['logs', ''], 1, 'expected a name or namespace/name, but got ""'],
+    [['delete', 'build', 'default/arena/x'], 2, 'expected a name or namespace/name, but got "default/arena/x"'],
+    [['logs', ''], 2, 'expected a name or namespace/name, but got ""'],
     [['events', '--type', 'Alocated'], 1, 'Allocated'],
   ])('%j ends with exit code %i and one line', async (args, code, message) => {
     const result = await run(args)
     expect(result).toEqual({ code, stdout: '', stderr: expect.stringContaining(message) })
     expect(result.stderr.trimEnd().split('\n')).toHaveLength(1)
+  })
+})
+
+describe('on a terminal', () => {
+  const terminal = { columns: 120, rows: 24 }
+  /** What the terminal shows after the last time that the table was painted. */
+  const screen = (stdout: string) =>
+    stripVTControlCharacters((stdout.split('\u001b[J').at(-1) ?? '').replaceAll('\r', ''))
+
+  it('tables fit, without empty columns and the only namespace, in colours', { timeout: 60_000 }, async () => {
+    await standingBy('arena')
+    const { code, stdout } = await cli(['get', 'servers'], { cwd, env, terminal })
+    expect(code).toBe(0)
+    const lines = screen(stdout).trimEnd().split('\n')
+    expect(lines[0]).toMatch(/^NAME +STATE +HEALTH +ADDRESS +PORTS +(SESSION +)?AGE$/)
+    expect(lines.every((line) => line.length <= 120)).toBe(true)
+    expect(stdout).toContain('\u001b[32mStandingBy\u001b[39m')
+  })
+
+  it('--watch paints in place, and status --watch too', { timeout: 90_000 }, async () => {
+    await standingBy('arena')
+    const servers = startCli(['get', 'servers', '--watch'], { cwd, env, terminal })
+    const status = startCli(['status', '--watch'], { cwd, env, terminal })
+    await servers.untilPrinted(/StandingBy/)
+    await status.untilPrinted(/nothing is wrong/)
+    const session = 'b3a1c8d2-0000-4000-8000-000000000009'
+    const { server } = await okJson(['allocate', 'arena-1', '--session', session])
+    await until('the table has the session', () => /Active/.test(screen(servers.stdout())))
+    // One row for the server, wherever it is now.
+    const rows = screen(servers.stdout()).split('\n')
+    expect(rows.filter((line) => line.startsWith(server.name))).toHaveLength(1)
+    expect(servers.stdout()).toMatch(/\u001b\[\d+A\u001b\[J/)
+    await until('the status counts it', () => /1 Active/.test(screen(status.stdout())))
+    await ok(['end', session])
+    await until('the status counts it no more', () => !/Active/.test(screen(status.stdout())))
+    for (const running of [servers, status]) {
+      running.write('\u0003')
+      expect((await running.exit()).code).toBe(0)
+    }
   })
 })
 
@@ -384,7 +447,7 @@ describe('DATA_DIR', () => {
     const { name } = listed.server
     expect((await stored(['explain', name])).stdout).toMatch(
       new RegExp(
-        `^${name} is Active, health Healthy\n\\S+ was created\n[^]*\\S+ was allocated to session ${session}\n$`,
+        `^${name} is Active, health Healthy\n\\S+ was created\n[^]*\\S+ was allocated to session ${session}\nLast lines of its log:\n[^]*\nNext: gamekeeper logs ${name}\n$`,
       ),
     )
     expect((await stored(['logs', name])).stdout).toContain(`session ${session} begins, expecting amie`)

@@ -175,6 +175,6 @@ describe('settings', () => {
 
   it('of a flag are named by the flag', async () => {
     const { code, stderr } = await cli(['serve', '--agent-port', 'x'])
-    expect([code, stderr]).toEqual([1, 'gamekeeper: --agent-port must be a port from 0 to 65535, but is "x"\n'])
+    expect([code, stderr]).toEqual([2, 'gamekeeper: --agent-port must be a port from 0 to 65535, but is "x"\n'])
   })
 })

@@ -40,10 +40,12 @@ describe('gamekeeper dev', () => {
       player.destroy()
       dev.write('\n')
       await dev.untilPrinted(/(match .*[^]*){2}/)
-      const [, management] = await dev.untilPrinted(/management (http:\S+),/)
+      const [, management] = await dev.untilPrinted(/dashboard and management API (http:\S+),/)
       expect((await fetch(`${management}/healthz`)).status).toBe(200)
       dev.signal('SIGINT')
       expect(await dev.exit()).toMatchObject({ code: 0, stderr: '' })
+      // The agent answers until the games have ended.
+      expect(dev.stdout()).not.toContain('ECONNREFUSED')
       await until('no game is left', async () => (await processesOf(join(cwd, '.gamekeeper'))).length === 0)
     },
   )
@@ -76,7 +78,7 @@ describe('gamekeeper dev', () => {
       env: settings('30180-30198'),
     })
     expect(await dev.exit()).toMatchObject({
-      code: 1,
+      code: 2,
       stderr: expect.stringContaining('--max must be at least --standing-by (3), but is 1'),
     })
   })

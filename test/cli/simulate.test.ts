@@ -127,7 +127,7 @@ describe('gamekeeper simulate', () => {
   })
 
   it.each([
-    [[], 1, 'simulate needs a build: its name, --file, or --standing-by and --max'],
+    [[], 2, 'simulate needs a build: its name, --file, or --standing-by and --max'],
     [['-f', '-'], 1, '- has the builds arena, duel: name one of them'],
     [['--standing-by', '3', '--max', '2'], 1, 'spec.standingBy must be'],
     [

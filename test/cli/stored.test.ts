@@ -24,7 +24,7 @@ it.each([
   [['get', 'builds', '--data-dir', 'file'], 5, /^gamekeeper: there is no store in .*\/file\/store\n$/],
   [
     ['get', 'builds', '--data-dir', 'no', '--url', 'http://127.0.0.1:1'],
-    1,
+    2,
     /^gamekeeper: --url and --data-dir are two/,
   ],
   [['get', 'builds', '--watch', '--data-dir', 'no'], 5, /there is no store/],

@@ -484,7 +484,7 @@ describe('in a browser', () => {
     expect(warnings).toEqual([])
     expect(Object.keys(metafile.inputs).filter((input) => input.includes('node_modules'))).toEqual([])
     // With the table of operations, 8.6 kB compressed.
-    expect(outputFiles[0]?.contents.length).toBeLessThan(24_500)
+    expect(outputFiles[0]?.contents.length).toBeLessThan(24_600)
   })
 
   it('the client runs with browser globals only', async () => {

@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto'
 import type { Command } from 'commander'
 import type { Allocation } from '../../client/index.js'
-import { UsageError } from '../../config/usage-error.js'
+import { CommandLineError } from '../../config/usage-error.js'
 import { addClientOptions, type ClientFlags, commandTarget } from '../client.js'
 import { oneLine } from '../../server/log.js'
 import { wholeNumber } from '../flags.js'
@@ -35,7 +35,7 @@ export function addAllocate(program: Command, terminal: Terminal): void {
   addClientOptions(command).action(async (buildID: string | undefined, flags: AllocateFlags) => {
     const { server } = flags
     const named = buildID === undefined ? server !== undefined && { server } : server === undefined && { buildID }
-    if (!named) throw new UsageError('allocate needs either a buildID or --server')
+    if (!named) throw new CommandLineError('allocate needs either a buildID or --server')
     const { client, ref } = await commandTarget(terminal, flags)
     const signal = terminal.interruption()
     const { session = randomUUID(), cookie, player = [], wait, confirm = false } = flags

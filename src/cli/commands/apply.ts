@@ -5,7 +5,7 @@ import { buffer } from 'node:stream/consumers'
 import type { Command } from 'commander'
 import { Lexer, parseAllDocuments } from 'yaml'
 import type { GameServerBuildInput } from '../../client/index.js'
-import { UsageError } from '../../config/usage-error.js'
+import { CommandLineError, UsageError } from '../../config/usage-error.js'
 import { messageOf } from '../../contracts/errors.js'
 import { isObject } from '../../rules/validation/problem.js'
 import { addClientOptions, type ClientFlags, commandTarget } from '../client.js'
@@ -13,20 +13,23 @@ import type { Terminal } from '../terminal.js'
 import { decodeText } from '../flags.js'
 
 interface ApplyFlags extends ClientFlags {
-  readonly file: string
+  readonly file?: string
 }
 
 export function addApply(program: Command, terminal: Terminal): void {
   const command = program
     .command('apply')
     .description('Create the builds in a file, or give existing ones exactly the spec in the file.')
-    .requiredOption(
-      '-f, --file <file>',
-      'YAML or JSON, with a build or a list of builds in each document. - reads stdin.',
-    )
-  addClientOptions(command).action(async (flags: ApplyFlags) => {
+    .argument('[file]', 'YAML or JSON, with a build or a list of builds in each document. - reads stdin.')
+    .option('-f, --file <file>', 'The same.')
+  addClientOptions(command).action(async (argument: string | undefined, flags: ApplyFlags) => {
+    const file = argument ?? flags.file
+    if (file === undefined)
+      throw new CommandLineError('apply needs a file: gamekeeper apply build.json, or - for stdin')
+    if (argument !== undefined && flags.file !== undefined)
+      throw new CommandLineError(`apply takes one file, but got ${argument} and --file ${flags.file}`)
     const { client, namespace } = await commandTarget(terminal, flags)
-    const builds = await readBuilds(flags.file, terminal.cwd, namespace)
+    const builds = await readBuilds(file, terminal.cwd, namespace)
     const results: object[] = []
     for (const build of builds) {
       const applied = await client.builds.apply(build)
@@ -128,6 +131,6 @@ async function contentOf(file: string, cwd: string): Promise<Uint8Array> {
   try {
     return await readFile(resolve(cwd, file))
   } catch (error) {
-    throw new UsageError(`--file: ${file} cannot be read: ${messageOf(error)}`, { cause: error })
+    throw new UsageError(`${file} cannot be read: ${messageOf(error)}`, { cause: error })
   }
 }

@@ -1,9 +1,10 @@
-/** `gamekeeper scale`, `drain`, `resume` and `delete`: changes to builds and servers. */
+/** `gamekeeper scale`, `drain`, `resume`, `delete` and `end`: changes to builds, servers and sessions. */
 import { Argument, type Command } from 'commander'
-import type { GameServer, GameServerBuild } from '../../client/index.js'
-import { UsageError } from '../../config/usage-error.js'
+import type { GameServerBuild } from '../../client/index.js'
+import { CommandLineError } from '../../config/usage-error.js'
 import { addClientOptions, type ClientFlags, commandTarget } from '../client.js'
 import { wholeNumber } from '../flags.js'
+import { sessionNamed } from '../stored-fleet.js'
 import { showProgress, type Terminal } from '../terminal.js'
 
 const kinds = ['build', 'server'] as const
@@ -14,6 +15,7 @@ export function addChanges(program: Command, terminal: Terminal): void {
   addDrain(program, terminal)
   addResume(program, terminal)
   addDelete(program, terminal)
+  addEnd(program, terminal)
 }
 
 interface ScaleFlags extends ClientFlags {
@@ -30,7 +32,8 @@ function addScale(program: Command, terminal: Terminal): void {
     .option('--max <number>', 'Servers to run at most.', wholeNumber(0, 999_999))
   addClientOptions(command).action(async (build: string, flags: ScaleFlags) => {
     const { standingBy, max } = flags
-    if (standingBy === undefined && max === undefined) throw new UsageError('scale needs --standing-by, --max or both')
+    if (standingBy === undefined && max === undefined)
+      throw new CommandLineError('scale needs --standing-by, --max or both')
     const { client, ref } = await commandTarget(terminal, flags)
     const change = { ...(standingBy !== undefined && { standingBy }), ...(max !== undefined && { max }) }
     printBuild(terminal, await client.builds.patch(ref(build), change), flags)
@@ -53,7 +56,8 @@ function addDrain(program: Command, terminal: Terminal): void {
     .option('--terminate', 'Terminate servers with a match, too.')
     .option('--deadline <seconds>', 'Stop waiting after this time. The drain goes on.', wholeNumber(0, 999_999))
   addClientOptions(command).action(async (kind: Kind | 'fleet', name: string | undefined, flags: DrainFlags) => {
-    if (kind !== 'fleet' && name === undefined) throw new UsageError(`drain ${kind} needs the name of the ${kind}`)
+    if (kind !== 'fleet' && name === undefined)
+      throw new CommandLineError(`drain ${kind} needs the name of the ${kind}`)
     const { client, ref } = await commandTarget(terminal, flags)
     const signal = terminal.interruption()
     const { terminate = false, deadline } = flags
@@ -101,6 +105,21 @@ function addDelete(program: Command, terminal: Terminal): void {
   })
 }
 
+function addEnd(program: Command, terminal: Terminal): void {
+  const command = program
+    .command('end')
+    .description('End a session. Its server goes on only if its game takes further sessions.')
+    .argument('<session>', 'Id of the session, or its first 6 characters or more.')
+  addClientOptions(command).action(async (text: string, flags: ClientFlags) => {
+    const { client } = await commandTarget(terminal, flags)
+    const { sessionID, state } = await sessionNamed(client, text)
+    const isOver = state === 'Ended'
+    if (!isOver) await client.sessions.end(sessionID)
+    const said = isOver ? `session ${sessionID} was over already` : `session ${sessionID} ended`
+    terminal.print(flags.json ? JSON.stringify({ sessionID, wasOver: isOver }) : said)
+  })
+}
+
 function printBuild(terminal: Terminal, build: GameServerBuild, { json }: ClientFlags): void {
   const { metadata, spec, status } = build
   const ready = `${status.currentStandingByReadyDesired} standing by, at most ${spec.max}`
@@ -127,7 +146,9 @@ export function addReservations(program: Command, terminal: Terminal): void {
     )
   addClientOptions(reserve).action(async (server: string, flags: ReserveFlags) => {
     const { client, ref } = await commandTarget(terminal, flags)
-    printServer(terminal, await client.servers.reserve(ref(server), { forMs: flags.for * 1000 }), flags)
+    const reserved = await client.servers.reserve(ref(server), { forMs: flags.for * 1000 })
+    const text = `server ${server} is reserved until ${reserved.status.reservedUntil ?? ''}`
+    terminal.print(flags.json ? JSON.stringify(reserved) : text)
   })
   const release = program
     .command('release')
@@ -135,14 +156,10 @@ export function addReservations(program: Command, terminal: Terminal): void {
     .argument('<server>', 'Name of the server.')
   addClientOptions(release).action(async (server: string, flags: ClientFlags) => {
     const { client, ref } = await commandTarget(terminal, flags)
-    printServer(terminal, await client.servers.release(ref(server)), flags)
+    const before = await client.servers.get(ref(server))
+    const after = await client.servers.release(ref(server))
+    const wasReserved = before.status.reservedUntil !== undefined
+    const text = wasReserved ? `server ${server} is released` : `server ${server} was not reserved`
+    terminal.print(flags.json ? JSON.stringify(after) : text)
   })
-}
-
-function printServer(terminal: Terminal, server: GameServer, { json }: ClientFlags): void {
-  const { name } = server.metadata
-  const { reservedUntil } = server.status
-  const text =
-    reservedUntil === undefined ? `server ${name} is not reserved` : `server ${name} is reserved until ${reservedUntil}`
-  terminal.print(json ? JSON.stringify(server) : text)
 }

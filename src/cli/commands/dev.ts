@@ -154,10 +154,14 @@ async function runDevelopmentFleet(options: DevelopmentOptions): Promise<void> {
     served = await serveLocally(fleet, config)
     const { allocationUrl, managementUrl } = served
     const command = options.isSample ? 'the sample game' : options.command.join(' ')
-    output.say('ready', `gamekeeper dev: ${command}; management ${managementUrl}, allocation ${allocationUrl}`, {
-      management: managementUrl,
-      allocation: allocationUrl,
-    })
+    output.say(
+      'ready',
+      `gamekeeper dev: ${command}; dashboard and management API ${managementUrl}, allocation ${allocationUrl}`,
+      {
+        management: managementUrl,
+        allocation: allocationUrl,
+      },
+    )
     fleet.on('*', (event) => tell(event, output))
     await fleet.builds.create(buildOf(options))
     await playMatches(fleet, options)

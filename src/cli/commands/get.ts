@@ -1,11 +1,11 @@
 /** `gamekeeper get`: tables of builds, servers and sessions. */
 import { Argument, type Command } from 'commander'
 import type { EndedGameSession, FleetClient, GameServer, GameServerBuild, GameSession } from '../../client/index.js'
-import { UsageError } from '../../config/usage-error.js'
+import { CommandLineError } from '../../config/usage-error.js'
 import { FleetError } from '../../contracts/errors.js'
-import { oneLine } from '../../server/log.js'
-import { addSourceOptions, needsHost, type Source, type SourceFlags, sourceOf } from '../stored-fleet.js'
-import type { Terminal } from '../terminal.js'
+import { addSourceOptions, needsHost, sessionNamed, type Source, type SourceFlags, sourceOf } from '../stored-fleet.js'
+import { type Column, pause, tableLines, type Widths } from '../table.js'
+import type { Colour, Terminal } from '../terminal.js'
 
 interface GetFlags extends SourceFlags {
   readonly build?: string
@@ -16,6 +16,10 @@ interface GetFlags extends SourceFlags {
 const kinds = ['builds', 'servers', 'sessions'] as const
 type Kind = (typeof kinds)[number]
 
+/** `get server NAME` reads as well as `drain server NAME`. */
+const singular = { build: 'builds', server: 'servers', session: 'sessions' } as const
+type Word = Kind | keyof typeof singular
+
 /** One line of a table, and its JSON. */
 interface Row {
   readonly key: string
@@ -23,71 +27,181 @@ interface Row {
   readonly item: object
 }
 
-const heads: Readonly<Record<Kind, readonly string[]>> = {
-  builds: ['NAMESPACE', 'NAME', 'BUILD ID', 'READY', 'ACTIVE', 'PENDING', 'MAX', 'CRASHES', 'HEALTH', 'AGE'],
-  servers: ['NAMESPACE', 'NAME', 'STATE', 'HEALTH', 'ADDRESS', 'PORTS', 'SESSION', 'AGE', 'MESSAGE'],
-  sessions: ['SESSION', 'NAMESPACE', 'SERVER', 'STATE', 'ADDRESS', 'PORTS', 'PLAYERS', 'FREE SEATS', 'AGE'],
+const states: Readonly<Record<string, Colour>> = {
+  StandingBy: 'green',
+  Active: 'cyan',
+  Starting: 'cyan',
+  Initializing: 'yellow',
+  Pending: 'yellow',
+  Terminating: 'dim',
+  Ended: 'dim',
+  Draining: 'dim',
+  Healthy: 'green',
+  Ready: 'green',
+  Unknown: 'dim',
+  LateServers: 'yellow',
+  LongSession: 'yellow',
+  Clamped: 'yellow',
+  Unhealthy: 'red',
+  Crashing: 'red',
+  CreateBlocked: 'red',
+  Disappearing: 'red',
+  Invalid: 'red',
+}
+const colourOf = (cell: string) => states[cell]
+const namespace = { head: 'NAMESPACE', cut: 'text' } as const
+const fixed = (head: string) => ({ head, cut: 'fixed' }) as const
+
+const columnsOf: Readonly<Record<Kind, readonly Column[]>> = {
+  builds: [
+    namespace,
+    { head: 'NAME' },
+    { head: 'BUILD ID', cut: 'id' },
+    ...['READY', 'ACTIVE', 'PENDING', 'MAX', 'CRASHES'].map(fixed),
+    { head: 'STATUS', cut: 'fixed', colourOf },
+    fixed('AGE'),
+  ],
+  servers: [
+    namespace,
+    { head: 'NAME' },
+    { head: 'STATE', cut: 'fixed', colourOf },
+    { head: 'HEALTH', cut: 'fixed', colourOf },
+    { head: 'ADDRESS' },
+    { head: 'PORTS' },
+    { head: 'SESSION', cut: 'id' },
+    fixed('AGE'),
+    { head: 'MESSAGE', cut: 'text' },
+  ],
+  sessions: [
+    { head: 'SESSION', cut: 'id' },
+    namespace,
+    { head: 'SERVER' },
+    { head: 'STATE', cut: 'fixed', colourOf },
+    { head: 'ADDRESS' },
+    { head: 'PORTS' },
+    fixed('PLAYERS'),
+    fixed('FREE SEATS'),
+    fixed('AGE'),
+  ],
 }
 
 export function addGet(program: Command, terminal: Terminal): void {
   const command = program
     .command('get')
     .description('List builds, servers or sessions.')
-    .addArgument(new Argument('<kind>', 'What to list.').choices(kinds))
-    .argument('[name]', 'Only this build, server or session.')
+    .addArgument(
+      new Argument('<kind>', 'What to list: builds, servers or sessions.').choices([
+        ...kinds,
+        ...Object.keys(singular),
+      ]),
+    )
+    .argument('[name]', 'Only this build, server or session. Of a session, its first 6 characters are enough.')
     .option('--build <name>', 'Only servers or sessions of this build.')
     .option('--player <id>', 'Only the session that this player is in.')
-    .option('-w, --watch', 'Go on, and print what changes.')
-  addSourceOptions(command).action(async (kind: Kind, name: string | undefined, flags: GetFlags) => {
+    .option('-w, --watch', 'Go on, and show what changes: in place on a terminal, else a line for each change.')
+  addSourceOptions(command).action(async (word: Word, name: string | undefined, flags: GetFlags) => {
+    const kind = isSingular(word) ? singular[word] : word
     const { build, player } = flags
     if (player !== undefined && (kind !== 'sessions' || name !== undefined || build !== undefined))
-      throw new UsageError('--player goes with get sessions, without a session and --build')
+      throw new CommandLineError('--player goes with get sessions, without a session and --build')
     if (build !== undefined && (kind === 'builds' || name !== undefined))
-      throw new UsageError('--build goes with get servers and get sessions, without a name')
+      throw new CommandLineError('--build goes with get servers and get sessions, without a name')
     const source = await sourceOf(terminal, flags)
     if (flags.watch && !source.client) throw needsHost('--watch', flags)
     const rows = () => rowsOf({ kind, name, build, player }, source)
-    const first = await rows()
-    if (flags.json && !flags.watch) terminal.print(JSON.stringify(first.map(({ item }) => item)))
-    else print(terminal, kind, first, flags.json === true, true)
-    if (flags.watch && source.client) await watch(terminal, source.client, kind, first, rows, flags.json === true)
+    const view = new TableView(terminal, kind, source.namespace, flags.json === true)
+    if (flags.watch && source.client) return watch(terminal, source.client, view, rows)
+    const all = await rows()
+    if (flags.json) terminal.print(JSON.stringify(all.map(({ item }) => item)))
+    else view.print(all)
   })
 }
 
-function print(terminal: Terminal, kind: Kind, rows: readonly Row[], json: boolean, withHead: boolean): void {
-  if (json) return rows.forEach(({ item }) => terminal.print(JSON.stringify(item)))
-  const [head = '', ...lines] = tableLines(
-    heads[kind],
-    rows.map(({ cells }) => cells),
-  )
-  if (withHead) terminal.print(terminal.paint('bold', head))
-  for (const line of lines) terminal.print(line)
-  if (withHead && rows.length === 0) terminal.note(`no ${kind}`)
+function isSingular(word: Word): word is keyof typeof singular {
+  return word in singular
 }
 
-/** Lists again after each event, and prints the rows that are new or different. */
+class TableView {
+  readonly #terminal: Terminal
+  readonly #kind: Kind
+  /** Namespaces are not shown on a terminal if this is the only one. */
+  readonly #namespace: string
+  readonly #json: boolean
+  readonly #widths: Widths = []
+  #known: ReadonlyMap<string, string> | undefined
+
+  constructor(terminal: Terminal, kind: Kind, namespaceOfNames: string, json: boolean) {
+    this.#terminal = terminal
+    this.#kind = kind
+    this.#namespace = namespaceOfNames
+    this.#json = json
+  }
+
+  print(rows: readonly Row[]): void {
+    const { head, lines } = this.#lines(rows)
+    for (const line of [head, ...lines]) this.#terminal.print(line)
+    if (rows.length === 0) this.#terminal.note(`no ${this.#kind}`)
+  }
+
+  /** On a terminal, the whole table in place of the last one. Else the rows that are new or different. */
+  show(rows: readonly Row[]): void {
+    const { head, lines } = this.#lines(rows)
+    if (!this.#json && this.#terminal.size()) return this.#terminal.repaint([head, ...lines])
+    const known = this.#known
+    this.#known = new Map(rows.map((row) => [row.key, stable(row)]))
+    if (!this.#json && !known) return this.print(rows)
+    for (const [i, row] of rows.entries())
+      if (known?.get(row.key) !== stable(row))
+        this.#terminal.print(this.#json ? JSON.stringify(row.item) : (lines[i] ?? ''))
+  }
+
+  #lines(rows: readonly Row[]): { readonly head: string; readonly lines: readonly string[] } {
+    const width = this.#terminal.size()?.columns
+    const columns = columnsOf[this.#kind]
+    const at = columns.indexOf(namespace)
+    const isOne = width !== undefined && rows.every(({ cells }) => cells[at] === this.#namespace)
+    const cells = rows.map((row) => (isOne ? row.cells.with(at, '') : row.cells))
+    const { paint } = this.#terminal
+    return tableLines(columns, cells, { width, paint, ...(width === undefined && { widths: this.#widths }) })
+  }
+}
+
+/** A burst of events is one list. */
+const watchMs = 250
+
+/** Lists again after each event. */
 async function watch(
   terminal: Terminal,
   client: FleetClient,
-  kind: Kind,
-  first: readonly Row[],
+  view: TableView,
   rows: () => Promise<readonly Row[]>,
-  json: boolean,
 ): Promise<void> {
   const signal = terminal.untilReaderGone()
-  let known = new Map(first.map((row) => [row.key, stable(row)]))
-  for await (const event of client.events({ signal })) {
-    if (event.type === 'Audited') continue
-    const now = await orEmpty(rows())
-    print(
-      terminal,
-      kind,
-      now.filter((row) => known.get(row.key) !== stable(row)),
-      json,
-      false,
-    )
-    known = new Map(now.map((row) => [row.key, stable(row)]))
+  view.show(await rows())
+  await afterEvents(client, signal, async () => view.show(await orEmpty(rows())))
+}
+
+/** Calls `show` after events, one call at a time and no more often than every `watchMs`. Resolves when the signal fires. */
+export async function afterEvents(client: FleetClient, signal: AbortSignal, show: () => Promise<void>): Promise<void> {
+  let showing: Promise<void> | undefined
+  let isDue = false
+  let failure: { readonly error: unknown } | undefined
+  const showAll = async () => {
+    while (isDue && !signal.aborted) {
+      isDue = false
+      await show()
+      await pause(watchMs, signal)
+    }
   }
+  for await (const event of client.events({ signal })) {
+    if (failure) throw failure.error
+    if (event.type === 'Audited') continue
+    isDue = true
+    showing ??= showAll()
+      .catch((error: unknown) => (failure = { error }))
+      .then(() => (showing = undefined))
+  }
+  await showing
 }
 
 /** What is watched by name may end, and come again. */
@@ -127,7 +241,7 @@ async function rowsOf(wanted: Wanted, { fleet, ref }: Source): Promise<readonly 
     }
     case 'sessions': {
       if (player !== undefined) return [sessionRow(await fleet.sessions.ofPlayer(player), now)]
-      const sessions = name === undefined ? await fleet.sessions.list(filter) : [await fleet.sessions.get(name)]
+      const sessions = name === undefined ? await fleet.sessions.list(filter) : [await sessionNamed(fleet, name)]
       return sessions.map((one) => sessionRow(one, now))
     }
   }
@@ -139,9 +253,29 @@ function buildRow(item: GameServerBuild, now: number): Row {
   const { currentStandingByReadyDesired: ready, currentActive, currentPending, currentInitializing } = status
   const starting = String(currentPending + currentInitializing)
   const counts = [ready, String(currentActive), starting, String(spec.max), String(status.crashesCount)]
-  const cells = [namespace, name, spec.buildID, ...counts, status.health, ageSince(creationTimestamp, now)]
+  const cells = [namespace, name, spec.buildID, ...counts, statusOf(item), ageSince(creationTimestamp, now)]
   return { key: `${namespace}/${name}`, cells, item }
 }
+
+/** The worst that is said of it. `Healthy` only means that it has not crashed too often. */
+function statusOf({ spec, status }: GameServerBuild): string {
+  if (status.health === 'Unhealthy') return status.health
+  const types = (status.conditions ?? []).map(({ type }) => type)
+  const [worst] = conditionsByWeight.filter((type) => types.includes(type))
+  if (worst) return worst
+  return status.currentStandingBy >= Math.min(spec.standingBy, spec.max - status.currentActive) ? 'Ready' : 'Starting'
+}
+
+const conditionsByWeight: readonly string[] = [
+  'Invalid',
+  'Draining',
+  'CreateBlocked',
+  'Crashing',
+  'Disappearing',
+  'LateServers',
+  'LongSession',
+  'Clamped',
+]
 
 function serverRow(item: GameServer, now: number): Row {
   const { namespace, name, creationTimestamp } = item.metadata
@@ -164,18 +298,6 @@ function sessionRow(item: GameSession | EndedGameSession, now: number): Row {
   const free = seats ? `${seats.free}/${seats.total}` : ''
   const cells = [sessionID, server.namespace, server.name, state, address, pairs, count, free, age]
   return { key: sessionID, cells, item }
-}
-
-/** Columns are as wide as their widest cell. An empty cell is shown as `-`. */
-function tableLines(head: readonly string[], rows: readonly (readonly string[])[]): readonly string[] {
-  const lines = [head, ...rows.map((row) => row.map((cell) => (cell === '' ? '-' : oneLine(cell))))]
-  const widths = head.map((_, column) => Math.max(...lines.map((line) => (line[column] ?? '').length)))
-  return lines.map((line) =>
-    line
-      .map((cell, column) => cell.padEnd(widths[column] ?? 0))
-      .join('  ')
-      .trimEnd(),
-  )
 }
 
 /** `45s`, `12m`, `3h` or `2d` since an RFC 3339 time. */

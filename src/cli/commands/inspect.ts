@@ -2,9 +2,11 @@
 import type { Command } from 'commander'
 import { checkEventType } from '../../contracts/events.js'
 import { oneLine } from '../../server/log.js'
-import { addClientOptions, type ClientFlags, commandTarget } from '../client.js'
+import type { GameServer, RefLike } from '../../client/index.js'
+import { FleetError } from '../../contracts/errors.js'
+import { addClientOptions, argumentOf, type ClientFlags, commandTarget } from '../client.js'
 import { wholeNumber } from '../flags.js'
-import { addSourceOptions, needsHost, type SourceFlags, sourceOf } from '../stored-fleet.js'
+import { addSourceOptions, needsHost, type Source, type SourceFlags, sourceOf } from '../stored-fleet.js'
 import type { Terminal } from '../terminal.js'
 
 export function addInspection(program: Command, terminal: Terminal): void {
@@ -19,7 +21,7 @@ function addExplain(program: Command, terminal: Terminal): void {
     .description('Explain why a server is in its state, or why it ended.')
     .argument('<server>', 'Name of the server, which may have ended.')
   addSourceOptions(command).action(async (server: string, flags: SourceFlags) => {
-    const { fleet, ref } = await sourceOf(terminal, flags)
+    const { fleet, client, ref } = await sourceOf(terminal, flags)
     const history = await fleet.explain(ref(server))
     if (flags.json) return terminal.print(JSON.stringify(history))
     const { state, health, message } = history.server?.status ?? {}
@@ -27,7 +29,47 @@ function addExplain(program: Command, terminal: Terminal): void {
       state === undefined ? 'has ended' : `is ${state}, health ${health}${message === undefined ? '' : `: ${message}`}`
     terminal.print(terminal.paint('bold', oneLine(`${server} ${now}`)))
     for (const line of history.text.split('\n')) if (line !== '') terminal.print(oneLine(line))
+    const lines = await lastLines(fleet, ref(server))
+    if (lines.length > 0) terminal.print(terminal.paint('bold', 'Last lines of its log:'))
+    for (const line of lines) terminal.print(`  ${line}`)
+    const next = nextStep(history.server?.status, argumentOf(ref(server)), lines.length > 0, client !== undefined)
+    if (next !== undefined) terminal.print(`Next: ${next}`)
   })
+}
+
+const shownLines = 10
+
+/** Empty if there are none, or the log of a server that has ended is gone, or may not be read. */
+async function lastLines(fleet: Source['fleet'], server: RefLike): Promise<readonly string[]> {
+  const lines: string[] = []
+  try {
+    for await (const line of fleet.servers.logs(server, { tail: shownLines })) lines.push(line)
+  } catch (error) {
+    if (!FleetError.is(error)) throw error
+  }
+  return lines
+}
+
+/** What to type next, if there is something. Pure. */
+function nextStep(
+  status: GameServer['status'] | undefined,
+  server: string,
+  hasLog: boolean,
+  hasHost: boolean,
+): string | undefined {
+  if (!hasHost) return hasLog ? `gamekeeper logs ${server}` : undefined
+  switch (status?.state) {
+    case 'Pending':
+    case 'Initializing':
+      return hasLog ? `gamekeeper logs ${server} --follow` : 'gamekeeper status'
+    case 'StandingBy':
+      return status.health === 'Unhealthy' ? `gamekeeper delete server ${server}` : undefined
+    case 'Active':
+      return `gamekeeper get session ${status.sessionID ?? ''}`
+    case 'Terminating':
+    case undefined:
+      return hasLog ? `gamekeeper logs ${server}` : 'gamekeeper status'
+  }
 }
 
 interface LogsFlags extends SourceFlags {

@@ -1,7 +1,7 @@
 /** `gamekeeper simulate`: what limits of a build do under a load. */
 import type { Command } from 'commander'
 import { memoryBackend } from '../../../adapters/memory/index.js'
-import { UsageError } from '../../config/usage-error.js'
+import { CommandLineError, UsageError } from '../../config/usage-error.js'
 import { type BuildSpec, createFleet } from '../../index.js'
 import type { GameServerBuildInput } from '../../contracts/fleet.js'
 import { addClientOptions, type ClientFlags, commandTarget } from '../client.js'
@@ -90,7 +90,7 @@ async function buildOf(terminal: Terminal, name: string | undefined, flags: Simu
   }
   if (name === undefined) {
     if (standingBy === undefined || max === undefined)
-      throw new UsageError('simulate needs a build: its name, --file, or --standing-by and --max')
+      throw new CommandLineError('simulate needs a build: its name, --file, or --standing-by and --max')
     const template = { spec: { containers: [{ name: 'game', image: 'simulated' }] } }
     const spec = { buildID: 'simulated', standingBy, max, portsToExpose: [], template }
     return checked({ metadata: { name: 'simulated' }, spec })

@@ -4,34 +4,67 @@ import type { FleetProblem, GameServer } from '../../client/index.js'
 import { FleetError } from '../../contracts/errors.js'
 import { oneLine } from '../../server/log.js'
 import { exitCodes } from '../failures.js'
-import { addSourceOptions, type SourceFlags, sourceOf } from '../stored-fleet.js'
+import { argumentOf } from '../client.js'
+import { addSourceOptions, needsHost, type Source, type SourceFlags, sourceOf } from '../stored-fleet.js'
+import { afterEvents } from './get.js'
 import type { Terminal } from '../terminal.js'
+
+interface StatusFlags extends SourceFlags {
+  readonly watch?: boolean
+}
 
 export function addStatus(program: Command, terminal: Terminal): void {
   const command = program
     .command('status')
     .description('Say what is wrong with a fleet, and count what it has. Exit code 1: something is wrong.')
-  addSourceOptions(command).action(async (flags: SourceFlags) => {
-    const { fleet, where } = await sourceOf(terminal, flags)
-    const health = await fleet.health()
-    const [problems, builds, servers] = await Promise.all([
-      fleet.problems(),
-      orNone(fleet.builds.list(), health.leads),
-      orNone(fleet.servers.list(), health.leads),
-    ])
-    const states = countsOf(servers)
-    if (flags.json)
-      terminal.print(
-        JSON.stringify({ ...where, ready: health.ready, problems, builds: builds.length, servers: states }),
-      )
-    else {
-      for (const problem of problems) printProblem(terminal, problem)
-      if (problems.length === 0) terminal.print(terminal.paint('green', 'nothing is wrong'))
-      const shown = Object.entries(states).map(([state, count]) => `${count} ${state}`)
-      terminal.print(`${where.url ?? where.dataDir}: builds: ${builds.length}; servers: ${shown.join(', ') || 'none'}`)
+    .option('-w, --watch', 'Go on, and show what changes: in place on a terminal, else all of it again after a change.')
+  addSourceOptions(command).action(async (flags: StatusFlags) => {
+    const { fleet, client, where } = await sourceOf(terminal, flags)
+    if (flags.watch && !client) throw needsHost('--watch', flags)
+    let last = ''
+    const show = async () => {
+      const status = await statusOf(fleet)
+      const lines = flags.json ? [jsonOf(status, where)] : linesOf(terminal, status, where.url ?? where.dataDir ?? '')
+      if (flags.watch && terminal.size() && !flags.json) terminal.repaint(lines)
+      else if (lines.join('\n') !== last) for (const line of lines) terminal.print(line)
+      last = lines.join('\n')
+      return status
     }
-    if (problems.some(({ severity }) => severity !== 'drained')) terminal.exitWith(exitCodes.failed)
+    const { problems } = await show()
+    if (flags.watch && client) await afterEvents(client, terminal.untilReaderGone(), async () => void (await show()))
+    // What is drained is so because somebody wants it.
+    else if (problems.some(({ severity }) => severity !== 'drained')) terminal.exitWith(exitCodes.failed)
   })
+}
+
+interface Status {
+  readonly ready: boolean
+  readonly problems: readonly FleetProblem[]
+  readonly builds: number
+  readonly servers: Readonly<Record<string, number>>
+}
+
+async function statusOf(fleet: Source['fleet']): Promise<Status> {
+  const { ready, leads } = await fleet.health()
+  const [problems, builds, servers] = await Promise.all([
+    fleet.problems(),
+    orNone(fleet.builds.list(), leads),
+    orNone(fleet.servers.list(), leads),
+  ])
+  return { ready, problems, builds: builds.length, servers: countsOf(servers) }
+}
+
+function jsonOf(status: Status, where: Source['where']): string {
+  return JSON.stringify({ ...where, ...status })
+}
+
+function linesOf(terminal: Terminal, { problems, builds, servers }: Status, where: string): readonly string[] {
+  const counts = Object.entries(servers).map(([state, count]) => `${count} ${state}`)
+  return [
+    ...problems.flatMap((problem) => problemLines(terminal, problem)),
+    ...(problems.length === 0 ? [terminal.paint('green', 'nothing is wrong')] : []),
+    `${where}: builds: ${builds}; servers: ${counts.join(', ') || 'none'}`,
+  ]
 }
 
 /** A host that does not lead has no lists; its health says so. */
@@ -46,14 +79,17 @@ async function orNone<T>(list: Promise<readonly T[]>, leads: boolean): Promise<r
 
 const colors = { down: 'red', degraded: 'yellow', drained: 'dim' } as const
 
-function printProblem(terminal: Terminal, { severity, title, cause, action, since, server }: FleetProblem): void {
+function problemLines(
+  terminal: Terminal,
+  { severity, title, cause, action, since, server }: FleetProblem,
+): readonly string[] {
   const began = since === undefined ? '' : ` (since ${new Date(since).toISOString()})`
-  terminal.print(`${terminal.paint(colors[severity], '!')} ${oneLine(title)}${began}`)
-  if (cause !== undefined) terminal.print(`    ${oneLine(cause)}`)
-  terminal.print(`    ${action}`)
-  const { namespace, name } = server ?? {}
-  if (name !== undefined)
-    terminal.print(`    Next: gamekeeper explain ${namespace === 'default' ? name : `${namespace}/${name}`}`)
+  return [
+    `${terminal.paint(colors[severity], '!')} ${oneLine(title)}${began}`,
+    ...(cause === undefined ? [] : [`    ${oneLine(cause)}`]),
+    `    ${action}`,
+    ...(server ? [`    Next: gamekeeper explain ${argumentOf(server)}`] : []),
+  ]
 }
 
 function countsOf(servers: readonly GameServer[]): Readonly<Record<string, number>> {
