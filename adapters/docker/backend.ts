@@ -25,6 +25,7 @@ import { lowestFreeNumber } from '../../src/rules/game/sdk-config.js'
 import { keyOf, type Ref } from '../../src/rules/model/resources.js'
 import { isObject } from '../../src/rules/validation/problem.js'
 import { BackendLifecycle, checkRef, noStdin, waitAtMost } from '../shared/backend-lifecycle.js'
+import { KeptLogs } from '../shared/kept-logs.js'
 import { checkGraceMs, Creations, Terminations } from '../shared/in-flight.js'
 import { storeIn } from '../shared/option-reader.js'
 import { findAgentEndpoint } from './agent-address.js'
@@ -67,6 +68,7 @@ export class DockerBackend implements Backend {
   readonly #ports: PortPool
   readonly #creations: Creations<ContainerCreation>
   readonly #terminations = new Terminations<ContainerTermination>()
+  readonly #keptLogs: KeptLogs
   /** Host name or address of a remote engine. */
   readonly #remoteHost: string | undefined
   #events: ContainerEvents | undefined
@@ -85,6 +87,8 @@ export class DockerBackend implements Backend {
     this.#ports = new PortPool(portRange, clock, () => this.#takenPorts())
     this.#lifecycle = new BackendLifecycle({ backend: this.name, logger, open: () => this.#connect() })
     this.#creations = new Creations(this.#lifecycle.listeners)
+    const logs = (ref: Ref, reading: LogsOptions) => this.logs(ref, reading)
+    this.#keptLogs = new KeptLogs({ options, clock, logger, logs })
   }
 
   check(build: Pick<InstanceSpec, 'template' | 'portsToExpose'>): void {
@@ -126,7 +130,8 @@ export class DockerBackend implements Backend {
       const { listeners } = this.#lifecycle
       const deps = { api: this.#api, clock, containers, creations: this.#creations, listeners, timeoutMs }
       const begin = () => new ContainerTermination(ref, uid, graceMs, deps)
-      return this.#terminations.terminate(ref, uid, options, begin)
+      const terminate = () => this.#terminations.terminate(ref, uid, options, begin)
+      return options.keepLog ? this.#keptLogs.keep(ref, terminate) : terminate()
     })
   }
 
@@ -146,6 +151,8 @@ export class DockerBackend implements Backend {
     if (options.signal?.aborted) return
     // Called without the signal, which would make it reject: when aborted, a log must end without an error.
     const container = await containers.find(ref)
+    const kept = container ? undefined : this.#keptLogs.lines(ref, options.tail)
+    if (kept) return yield* kept
     if (!container) throw new FleetError('not-found', `server ${keyOf(ref)} has no container and therefore no log`)
     const { id, tty } = container
     const isStillRunning = async () => isRunning(await containers.inspect(id))
@@ -161,6 +168,7 @@ export class DockerBackend implements Backend {
   }
 
   async close(): Promise<void> {
+    this.#keptLogs.close()
     this.#lifecycle.close()
     await waitAtMost(this.#options.clock, closeTimeoutMs, this.#lifecycle.settled())
     const signals = this.#terminations.inProgress().map(({ signalled }) => signalled)

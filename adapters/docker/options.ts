@@ -15,6 +15,7 @@ import {
   readDirectoryOptions,
   readPlatformOptions,
 } from '../shared/option-reader.js'
+import { keptLogsOptionNames, type KeptLogsOptions, readKeptLogsOptions } from '../shared/kept-logs.js'
 import { type DockerClient, isClient } from './docker-client.js'
 import { labelPrefix } from './containers/labels.js'
 
@@ -26,7 +27,7 @@ export interface RegistryAuth {
   readonly password: string
 }
 
-export interface DockerBackendOptions extends DirectoryOptions, PlatformOptions {
+export interface DockerBackendOptions extends DirectoryOptions, PlatformOptions, KeptLogsOptions {
   /** A dockerode client, such as `new Docker(…)`. Default: a client for `DOCKER_HOST`, or else for this machine's engine. */
   readonly docker?: DockerClient
   /**
@@ -115,6 +116,7 @@ const optionNames = [
   'log',
   'init',
   ...platformOptionNames,
+  ...keptLogsOptionNames,
   'readTimeoutMs',
   'changeTimeoutMs',
   'pullIdleTimeoutMs',
@@ -133,6 +135,7 @@ export function resolveDockerOptions(options: DockerBackendOptions): ResolvedDoc
   return Object.freeze({
     docker,
     ...readDirectoryOptions(reader, options),
+    ...readKeptLogsOptions(reader, options),
     fleet,
     publicAddress: publicAddress === undefined ? undefined : reader.host('publicAddress', publicAddress),
     node: node === undefined ? undefined : reader.string('node', node, ''),

@@ -19,6 +19,7 @@ import type { Store } from '../../src/contracts/store.js'
 import { keyOf, type PodTemplateSpec, type Ref } from '../../src/rules/model/resources.js'
 import { defaultNamespace } from '../../src/rules/validation/build-schema.js'
 import { BackendLifecycle, waitAtMost } from '../shared/backend-lifecycle.js'
+import { KeptLogs } from '../shared/kept-logs.js'
 import { checkGraceMs } from '../shared/in-flight.js'
 import { KubernetesApi } from './client/api.js'
 import { defaultKubeConfig } from './client/kube-config.js'
@@ -46,6 +47,7 @@ export class KubernetesBackend implements Backend {
   readonly #fence: WriteFence
   readonly #lifecycle: BackendLifecycle<void>
   readonly #instances: PodInstances
+  readonly #keptLogs: KeptLogs
   #store: KubernetesStore | undefined
   #isElecting = false
   #isFollowing = false
@@ -70,6 +72,8 @@ export class KubernetesBackend implements Backend {
       options,
       ownerOf: (ref, uid) => this.#store?.ownerOfServer(ref, uid),
     })
+    const logs = (ref: Ref, reading: LogsOptions) => this.logs(ref, reading)
+    this.#keptLogs = new KeptLogs({ options, clock, logger, logs })
     this.defaultStore = Object.freeze({ kind: 'own', open: () => this.#openStore() })
     const elector = createElector({
       api: this.#api,
@@ -112,7 +116,8 @@ export class KubernetesBackend implements Backend {
     checkGraceMs(options.graceMs)
     await this.#lifecycle.begin(() => {
       throwIfAborted(options.signal)
-      return this.#instances.terminate(ref, uid, options)
+      const terminate = () => this.#instances.terminate(ref, uid, options)
+      return options.keepLog ? this.#keptLogs.keep(ref, terminate) : terminate()
     })
   }
 
@@ -160,6 +165,8 @@ export class KubernetesBackend implements Backend {
     if (options.signal?.aborted) return
     const { pods } = this.#instances
     const snapshot = pods.find(ref)
+    const kept = snapshot ? undefined : this.#keptLogs.lines(ref, options.tail)
+    if (kept) return yield* kept
     if (!snapshot) throw new FleetError('not-found', `server ${keyOf(ref)} has no pod and therefore no log`)
     const isRunning = () => {
       const current = pods.find(ref)
@@ -177,6 +184,7 @@ export class KubernetesBackend implements Backend {
   }
 
   async close(): Promise<void> {
+    this.#keptLogs.close()
     this.#lifecycle.close()
     // While this host still leads.
     if (this.#store) await waitAtMost(this.#options.clock, closeTimeoutMs, this.#store.servers.flush())

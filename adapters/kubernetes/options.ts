@@ -10,10 +10,11 @@ import {
   type PlatformOptions,
   readPlatformOptions,
 } from '../shared/option-reader.js'
+import { keptLogsOptionNames, type KeptLogsOptions, readKeptLogsOptions } from '../shared/kept-logs.js'
 import { isKubeConfig, type KubeConfigLike } from './client/kube-config.js'
 import { type Scheduling, schedulings } from './provisioning/pod-spec.js'
 
-export interface KubernetesBackendOptions extends PlatformOptions {
+export interface KubernetesBackendOptions extends PlatformOptions, KeptLogsOptions {
   /**
    * A `KubeConfig` from @kubernetes/client-node. Default: the configuration kubectl would use (KUBECONFIG, then
    * `~/.kube/config`), or else the service account of the pod that this host runs in.
@@ -91,6 +92,7 @@ const optionNames = [
   'connections',
   'callTimeoutMs',
   'deleteTimeoutMs',
+  ...keptLogsOptionNames,
   'cordonNoticeMs',
   'logger',
   'clock',
@@ -122,6 +124,7 @@ export function resolveKubernetesOptions(options: KubernetesBackendOptions) {
     portRange: reader.portRange(options.portRange ?? defaultPortRange),
     publicAddress: publicAddress === undefined ? undefined : reader.host('publicAddress', publicAddress),
     platform: readPlatformOptions(reader, options),
+    ...readKeptLogsOptions(reader, options),
     scheduling: scheduling(options.scheduling),
     identity:
       identity === undefined

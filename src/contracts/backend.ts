@@ -123,6 +123,8 @@ export interface DestroyOptions extends CallOptions {
    * equivalent. 0: the instance is killed at once.
    */
   readonly graceMs: number
+  /** True if people may want to read the instance's log after its end: it had a session, or has crashed. Default: false. */
+  readonly keepLog?: boolean
 }
 
 /** What a backend supports. The engine adapts to these values. */
@@ -246,8 +248,8 @@ export interface Backend {
   /** Resolves if the backend works. Called every few seconds, so it should be as cheap as possible. Default: `list`. */
   probe?(options?: CallOptions): Promise<void>
   /**
-   * Yields the lines of an instance's stdout and stderr. The first read rejects with `not-found` if there are no logs for
-   * it.
+   * Yields the lines of an instance's stdout and stderr, for a time also after it has been destroyed with `keepLog`. The first read
+   * rejects with `not-found` if there are no logs for it.
    */
   logs?(ref: Ref, options?: LogsOptions): AsyncIterableIterator<string>
   /**

@@ -314,7 +314,7 @@ async function expectReported(
   })
 }
 
-// Lines reach the standard input of a game. Need a backend with `logs` and `writeStdin`.
+// Lines reach the standard input of a game, and its log stays. Need a backend with `logs` and `writeStdin`.
 
 export const stdinCases = backendCases({
   'stdin: lines reach the game in their order, before and after a host restart': {
@@ -327,6 +327,19 @@ export const stdinCases = backendCases({
       await subject.reopen()
       await write(subject, ref, 'stop')
       await printed(subject, ref, [...first, 'stop'])
+    },
+  },
+
+  'logs: what a game has printed can be read after it was destroyed, if that was asked for': {
+    async check(subject) {
+      const spec = subject.spec('prints-stdin')
+      const { ref, uid } = spec
+      await subject.running(spec)
+      await write(subject, ref, 'say hello')
+      await printed(subject, ref, ['say hello'])
+      await subject.backend.destroy(ref, uid, { graceMs: 0, keepLog: true })
+      assert.deepEqual(await subject.backend.list(), [])
+      await printed(subject, ref, ['say hello'])
     },
   },
 

@@ -206,6 +206,7 @@ describe('a match', () => {
     expect((await okJson(['explain', holder])).server.status.sessionID).toBe(session)
     expect(await ok(['logs', holder, '--tail', '1'])).toContain(`session ${session} begins, expecting amie, bob`)
 
+    expect(await ok(['logs', '--session', session.slice(0, 6), '--tail', '1'])).toContain(`session ${session} begins`)
     const follow = startCli(['logs', '-f', holder], { cwd, env })
     await follow.untilPrinted(/begins, expecting amie, bob/)
     const ending = startCli(['get', 'sessions', '--watch', '--json'], { cwd, env })
@@ -215,6 +216,8 @@ describe('a match', () => {
     expect(follow.stdout()).toContain('goodbye')
     ending.signal('SIGINT')
     expect(await ending.exit()).toMatchObject({ code: 0, stderr: '' })
+    // Also after the match.
+    expect(await ok(['logs', '--session', session])).toContain('goodbye')
     const explained = await ok(['explain', holder])
     expect(explained.split('\n')[0]).toMatch(new RegExp(`^${holder} (has ended|is Terminating)`))
     expect(server).toMatch(/^arena-/)
@@ -319,6 +322,7 @@ describe('scale, drain and resume', () => {
     [['get', 'builds', '..'], 1, 'must be a string other than "", . and ..'],
     [['drain', 'build', '../.'], 1, 'must be a string other than "", . and ..'],
     [['delete', 'build', 'default/arena/x'], 2, 'expected a name or namespace/name, but got "default/arena/x"'],
+    [['logs'], 2, 'logs needs either the name of a server or --session'],
     [['logs', ''], 2, 'expected a name or namespace/name, but got ""'],
     [['events', '--type', 'Alocated'], 1, 'Allocated'],
   ])('%j ends with exit code %i and one line', async (args, code, message) => {

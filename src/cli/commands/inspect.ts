@@ -6,7 +6,8 @@ import type { GameServer, RefLike } from '../../client/index.js'
 import { FleetError } from '../../contracts/errors.js'
 import { addClientOptions, argumentOf, type ClientFlags, commandTarget } from '../client.js'
 import { wholeNumber } from '../flags.js'
-import { addSourceOptions, needsHost, type Source, type SourceFlags, sourceOf } from '../stored-fleet.js'
+import { CommandLineError } from '../../config/usage-error.js'
+import { addSourceOptions, needsHost, sessionNamed, type Source, type SourceFlags, sourceOf } from '../stored-fleet.js'
 import type { Terminal } from '../terminal.js'
 
 export function addInspection(program: Command, terminal: Terminal): void {
@@ -73,6 +74,7 @@ function nextStep(
 }
 
 interface LogsFlags extends SourceFlags {
+  readonly session?: string
   readonly follow?: boolean
   readonly tail?: number
 }
@@ -81,15 +83,19 @@ function addLogs(program: Command, terminal: Terminal): void {
   const command = program
     .command('logs')
     .description('Print what the game of a server has printed.')
-    .argument('<server>', 'Name of the server.')
+    .argument('[server]', 'Name of the server, which may have ended.')
+    .option('--session <id>', 'Of the server of this session instead. Its first 6 characters are enough.')
     .option('-f, --follow', 'Go on until the server ends.')
     .option('--tail <lines>', 'Only the last lines.', wholeNumber(0, 1_000_000))
-  addSourceOptions(command).action(async (server: string, flags: LogsFlags) => {
+  addSourceOptions(command).action(async (name: string | undefined, flags: LogsFlags) => {
+    const { follow = false, tail, session } = flags
+    if ((name === undefined) === (session === undefined))
+      throw new CommandLineError('logs needs either the name of a server or --session')
     const { client, fleet, ref } = await sourceOf(terminal, flags)
-    const { follow = false, tail } = flags
+    const server = session === undefined ? ref(name ?? '') : (await sessionNamed(fleet, session)).server
     if (follow && !client) throw needsHost('--follow', flags)
     const signal = follow ? terminal.untilReaderGone() : terminal.interruption()
-    const lines = fleet.servers.logs(ref(server), { follow, signal, ...(tail !== undefined && { tail }) })
+    const lines = fleet.servers.logs(server, { follow, signal, ...(tail !== undefined && { tail }) })
     for await (const line of lines) terminal.print(flags.json ? JSON.stringify({ line }) : line)
   })
 }

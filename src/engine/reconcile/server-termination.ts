@@ -7,7 +7,7 @@ import { FleetError } from '../../contracts/errors.js'
 import { nextTerminationStep, remainingGraceMs, type TerminationInput } from '../../rules/lifecycle/termination.js'
 import { lifeLimits } from '../../rules/lifecycle/health.js'
 import { secretMask } from '../../rules/model/names.js'
-import { keptCrashes } from '../../rules/model/resources.js'
+import { keptCrashes, type Server } from '../../rules/model/resources.js'
 import { cutMessage } from '../../rules/model/sizes.js'
 import { graceSecondsOf } from '../../rules/validation/pod-template.js'
 import { withTimeout } from '../../util/with-timeout.js'
@@ -93,7 +93,7 @@ export class ServerTerminator {
     this.#signalled.add(entry)
     try {
       await withTimeout(clock, graceMs + limits.callTimeoutMs, `the termination of ${ref.name}`, (signal) =>
-        backend.destroy(ref, record.uid, { graceMs, signal }),
+        backend.destroy(ref, record.uid, { graceMs, signal, ...(isWorthReading(record) && { keepLog: true }) }),
       )
     } finally {
       this.#signalled.delete(entry)
@@ -185,6 +185,11 @@ function withoutRemoved(build: BuildEntry, counted: readonly string[]): readonly
   if (counted.length <= 2 * terminating.size) return counted
   const uids = new Set(Array.from(terminating, ({ record }) => record.uid))
   return counted.filter((uid) => uids.has(uid))
+}
+
+/** Who asks later what happened asks about a match or a crash. */
+function isWorthReading({ ending, startedSessions = 0 }: Server): boolean {
+  return startedSessions > 0 || ending?.crash === true
 }
 
 /** What a game prints must not control the terminal that shows the message. */

@@ -1,0 +1,154 @@
+/**
+ * Keeps the end of the logs of instances that have ended, in memory, for backends whose logs go with the instance. Bounded in bytes,
+ * number and time. Lost when the host ends.
+ */
+import type { LogsOptions } from '../../src/contracts/backend.js'
+import type { Clock } from '../../src/contracts/clock.js'
+import { FleetError } from '../../src/contracts/errors.js'
+import type { Logger } from '../../src/contracts/logger.js'
+import { keyOf, type Ref } from '../../src/rules/model/resources.js'
+import type { OptionReader } from './option-reader.js'
+
+export interface KeptLogsOptions {
+  /** How long the log of a server that had a session or crashed is kept after its end, in ms, in this host's memory. 0: not at all. Default 24 h. */
+  readonly logRetentionMs?: number
+  /** Of each such log, the last so many bytes are kept. Default 65,536. */
+  readonly keptLogBytes?: number
+  /** Maximum number of logs kept from ended servers. Default 500. */
+  readonly maxKeptLogs?: number
+}
+
+export const keptLogsOptionNames = [
+  'logRetentionMs',
+  'keptLogBytes',
+  'maxKeptLogs',
+] as const satisfies readonly (keyof KeptLogsOptions)[]
+
+/** Throws `invalid`, naming the invalid option. */
+export function readKeptLogsOptions(reader: OptionReader, options: KeptLogsOptions): Required<KeptLogsOptions> {
+  return {
+    logRetentionMs: reader.integer('logRetentionMs', options.logRetentionMs, 24 * 60 * 60 * 1000, 0),
+    keptLogBytes: reader.integer('keptLogBytes', options.keptLogBytes, 64 * 1024),
+    maxKeptLogs: reader.integer('maxKeptLogs', options.maxKeptLogs, 500, 0),
+  }
+}
+
+interface KeptLogsDependencies {
+  readonly options: Required<KeptLogsOptions>
+  readonly clock: Clock
+  readonly logger: Logger
+  /** Of the backend. */
+  readonly logs: (ref: Ref, options: LogsOptions) => AsyncIterable<string>
+}
+
+/** How long the lines that are there may take to be read before the instance is destroyed, and the rest after it. */
+const readTimeoutMs = 2_000
+/** Lines before these are not even read. */
+const maxLines = 2_000
+
+export class KeptLogs {
+  readonly #deps: KeptLogsDependencies
+  /** By key of the server, in the order in which they ended. */
+  readonly #logs = new Map<string, KeptLog>()
+  readonly #closing = new AbortController()
+
+  constructor(deps: KeptLogsDependencies) {
+    this.#deps = deps
+  }
+
+  /** Destroys the instance, and keeps what it has printed and prints until then. Rejects as `destroy` does. */
+  async keep(ref: Ref, destroy: () => Promise<void>): Promise<void> {
+    const { clock, options } = this.#deps
+    if (options.logRetentionMs === 0 || options.maxKeptLogs === 0) return destroy()
+    const log = new KeptLog(options.keptLogBytes, clock.elapsed() + options.logRetentionMs)
+    const before = this.#within(readTimeoutMs)
+    await this.#read(log, ref, { tail: maxLines, signal: before.signal })
+    before.cancel()
+    if (!log.isEmpty) this.#add(ref, log)
+    const rest = new AbortController()
+    const onClose = () => rest.abort()
+    this.#closing.signal.addEventListener('abort', onClose)
+    // A game may say goodbye. The log ends with the instance.
+    const reading = this.#read(log, ref, { follow: true, tail: 0, signal: rest.signal }).finally(() => {
+      this.#closing.signal.removeEventListener('abort', onClose)
+      if (!log.isEmpty && !this.#closing.signal.aborted) this.#add(ref, log)
+    })
+    try {
+      await destroy()
+    } finally {
+      const cancel = clock.after(readTimeoutMs, onClose)
+      void reading.then(cancel)
+    }
+  }
+
+  /** The lines that the server printed last, or undefined if they are not kept. */
+  lines(ref: Ref, tail = Infinity): readonly string[] | undefined {
+    this.#forget()
+    const lines = this.#logs.get(keyOf(ref))?.lines
+    return tail === 0 ? lines && [] : lines?.slice(-Math.min(tail, lines.length))
+  }
+
+  close(): void {
+    this.#closing.abort()
+    this.#logs.clear()
+  }
+
+  #add(ref: Ref, log: KeptLog): void {
+    const key = keyOf(ref)
+    this.#logs.delete(key)
+    this.#logs.set(key, log)
+    this.#forget()
+  }
+
+  #forget(): void {
+    const { clock, options } = this.#deps
+    for (const [key, { until }] of this.#logs) {
+      if (this.#logs.size <= options.maxKeptLogs && until > clock.elapsed()) return
+      this.#logs.delete(key)
+    }
+  }
+
+  /** Never rejects: an instance is destroyed, whether or not its log can be read. */
+  async #read(log: KeptLog, ref: Ref, options: LogsOptions): Promise<void> {
+    try {
+      for await (const line of this.#deps.logs(ref, options)) log.push(line)
+    } catch (error) {
+      if (!FleetError.is(error, 'not-found'))
+        this.#deps.logger.debug({ server: ref.name, err: error }, 'the log of an ending server cannot be read')
+    }
+  }
+
+  #within(ms: number): { readonly signal: AbortSignal; cancel(): void } {
+    const timeout = new AbortController()
+    const cancel = this.#deps.clock.after(ms, () => timeout.abort())
+    return { signal: AbortSignal.any([timeout.signal, this.#closing.signal]), cancel }
+  }
+}
+
+/** The last lines, up to a number of bytes. As bytes, since strings may take twice as much. */
+class KeptLog {
+  readonly #maxBytes: number
+  readonly until: number
+  readonly #lines: Buffer[] = []
+  #bytes = 0
+
+  constructor(maxBytes: number, until: number) {
+    this.#maxBytes = maxBytes
+    this.until = until
+  }
+
+  get isEmpty(): boolean {
+    return this.#lines.length === 0
+  }
+
+  get lines(): readonly string[] {
+    return this.#lines.map((line) => line.toString())
+  }
+
+  push(text: string): void {
+    const line = Buffer.from(text).subarray(-this.#maxBytes)
+    this.#lines.push(line)
+    this.#bytes += line.length
+    while (this.#bytes > this.#maxBytes) this.#bytes -= this.#lines.shift()?.length ?? 0
+  }
+}
