@@ -102,6 +102,8 @@ export interface ActivityCrash {
 export interface FleetActivity {
   /** Wall time in ms at which the records begin. */
   readonly since: number
+  /** Since then: sessions that were given a server, and hours of servers, whatever their state; counted every 10 s. */
+  readonly totals: { readonly sessions: number; readonly serverHours: number }
   /** Oldest first, with the current minute: at most 60. Minutes in which this host was suspended are absent. */
   readonly minutes: readonly ActivityMinute[]
   /**

@@ -40,6 +40,20 @@ describe('the activity of a fleet', () => {
     )
   })
 
+  it('counts sessions and hours of servers, of the fleet and of a build', async () => {
+    const { scene, fleet } = await opened()
+    await fleet.builds.create(aBuild({ name: 'duel', buildID: 'duel-1', standingBy: 1, max: 1 }))
+    const before = await fleet.activity()
+    await fleet.allocate(ask(1))
+    await scene.clock.advance(60 * minuteMs)
+    const { totals } = await fleet.activity()
+    expect(totals.sessions).toBe(1)
+    // Three that stand by and the one with the session.
+    expect(totals.serverHours - before.totals.serverHours).toBeCloseTo(4, 1)
+    const ofBuild = (await fleet.activity({ build: 'duel' })).totals
+    expect([ofBuild.sessions, Math.round(10 * ofBuild.serverHours)]).toEqual([0, 10])
+  })
+
   it('says how long allocations took, and how many callers waited', async () => {
     const { scene, fleet } = await opened({ standingBy: 1, max: 1 })
     await fleet.allocate(ask(1))

@@ -12,6 +12,7 @@ import type { Inventory } from '../state/inventory.js'
 import { countsOf } from '../state/queries.js'
 
 const minuteMs = 60_000
+const hourMs = 60 * minuteMs
 const keptMinutes = 60
 const maxCrashes = 50
 /** How often servers, players and waiting callers are counted. */
@@ -24,7 +25,7 @@ export class Activity {
   readonly #since: number
   readonly #fleet: Recording
   readonly #builds = new Map<BuildEntry, Recording>()
-  #lastSample = -Infinity
+  #lastSample: number
 
   /** `waiting` returns the number of callers that wait for a server of the build. */
   constructor(clock: Clock, inventory: Pick<Inventory, 'builds'>, waiting: (build: BuildEntry) => number) {
@@ -32,6 +33,7 @@ export class Activity {
     this.#inventory = inventory
     this.#waiting = waiting
     this.#since = clock.now()
+    this.#lastSample = clock.elapsed()
     this.#fleet = new Recording()
   }
 
@@ -55,25 +57,27 @@ export class Activity {
   read(build?: BuildEntry): FleetActivity {
     this.#sample()
     const recording = build === undefined ? this.#fleet : this.#of(build)
-    const { minutes, crashes } = recording.read(this.#clock.now())
+    const { minutes, crashes, totals } = recording.read(this.#clock.now())
     const kept = build === undefined ? [...this.#inventory.builds.values()] : [build]
-    return { since: this.#since, minutes, crashes: withKept(crashes, kept.flatMap(crashesIn)) }
+    return { since: this.#since, minutes, totals, crashes: withKept(crashes, kept.flatMap(crashesIn)) }
   }
 
   #sample(): void {
-    this.#lastSample = this.#clock.elapsed()
+    const elapsed = this.#clock.elapsed()
+    const sinceLastMs = Math.max(0, elapsed - this.#lastSample)
+    this.#lastSample = elapsed
     const now = this.#clock.now()
     const servers: BuildCounts[] = []
     let players = 0
     let waiting = 0
     for (const build of this.#inventory.builds.values()) {
       const counted = { servers: countsOf(build), players: build.players, waiting: this.#waiting(build) }
-      this.#of(build).counted(now, counted)
+      this.#of(build).counted(now, counted, sinceLastMs)
       servers.push(counted.servers)
       players += counted.players
       waiting += counted.waiting
     }
-    this.#fleet.counted(now, { servers: sumOfCounts(servers), players, waiting })
+    this.#fleet.counted(now, { servers: sumOfCounts(servers), players, waiting }, sinceLastMs)
     if (this.#builds.size > servers.length) this.#forgetDeleted()
   }
 
@@ -99,11 +103,14 @@ class Recording {
   readonly #minutes: Minute[] = []
   /** Oldest first. */
   readonly #crashes: ActivityCrash[] = []
+  #sessions = 0
+  #serverMs = 0
   /** The waits of the current minute. */
   readonly #waits = new DurationHistogram()
 
   allocated(now: number, waitedMs: number): void {
     const minute = this.#minuteAt(now)
+    this.#sessions++
     minute.allocations++
     this.#waits.add(waitedMs)
   }
@@ -114,20 +121,23 @@ class Recording {
     if (this.#crashes.length > maxCrashes) this.#crashes.shift()
   }
 
-  counted(now: number, { servers, players, waiting }: Counted): void {
+  /** The servers have been there since the last count, as far as is known. */
+  counted(now: number, { servers, players, waiting }: Counted, sinceLastMs: number): void {
     const minute = this.#minuteAt(now)
+    this.#serverMs += sinceLastMs * sumOf(servers)
     minute.servers = servers
     minute.players = players
     minute.waiting = Math.max(minute.waiting, waiting)
   }
 
-  read(now: number): Pick<FleetActivity, 'minutes' | 'crashes'> {
+  read(now: number): Pick<FleetActivity, 'minutes' | 'crashes' | 'totals'> {
     this.#close()
     const first = startOf(now) - (keptMinutes - 1) * minuteMs
     const minutes = this.#minutes.filter(({ at }) => at >= first)
     return {
       minutes: minutes.map((minute) => Object.freeze({ ...minute })),
       crashes: this.#crashes.filter(({ at }) => at >= first).toReversed(),
+      totals: { sessions: this.#sessions, serverHours: this.#serverMs / hourMs },
     }
   }
 
@@ -172,4 +182,8 @@ function withKept(noticed: readonly ActivityCrash[], kept: readonly ActivityCras
 
 function startOf(now: number): number {
   return Math.floor(now / minuteMs) * minuteMs
+}
+
+function sumOf(counts: BuildCounts): number {
+  return counts.pending + counts.initializing + counts.standingBy + counts.active + counts.terminating
 }

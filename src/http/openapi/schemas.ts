@@ -279,6 +279,13 @@ const activityCrash = object(
 export const fleetActivity = object(
   {
     since: number('When the records of this host begin: wall-clock time in ms.'),
+    totals: {
+      ...object({
+        sessions: counted('Sessions that were given a server.'),
+        serverHours: number('Hours of servers, whatever their state.'),
+      }),
+      description: 'Since then.',
+    },
     minutes: listOf(activityMinute, 'The last 60 minutes, oldest first.'),
     crashes: listOf(
       activityCrash,
