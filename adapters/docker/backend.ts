@@ -14,6 +14,7 @@ import type {
   DestroyOptions,
   Instance,
   InstanceSpec,
+  InstanceUsage,
   LogsOptions,
   PrepareOptions,
 } from '../../src/contracts/backend.js'
@@ -37,6 +38,7 @@ import { Containers } from './containers/containers.js'
 import { type Container, isRunning } from './containers/instance.js'
 import { fleetFilter } from './containers/labels.js'
 import { containerLogs } from './containers/logs.js'
+import { usageIn } from './containers/usage.js'
 import { defaultClient, remoteHostOf } from './docker-client.js'
 import { EngineApi, statusOf } from './engine-api.js'
 import { Images } from './images.js'
@@ -157,6 +159,15 @@ export class DockerBackend implements Backend {
     const { id, tty } = container
     const isStillRunning = async () => isRunning(await containers.inspect(id))
     yield* containerLogs({ api: this.#api, id, tty, isRunning: isStillRunning }, options)
+  }
+
+  async usage(ref: Ref, options: CallOptions = {}): Promise<InstanceUsage> {
+    throwIfAborted(options.signal)
+    const { containers } = await this.#lifecycle.open()
+    const container = await containers.find(ref)
+    const usage = container && usageIn(await this.#api.stats(container.id, options))
+    if (!usage) throw new FleetError('not-found', `server ${keyOf(ref)} has no container that runs`)
+    return usage
   }
 
   async writeStdin(ref: Ref, line: string, options: CallOptions = {}): Promise<void> {

@@ -155,6 +155,13 @@ export class EngineApi {
     })
   }
 
+  /** What a container uses at this moment. Undefined if the container does not exist. */
+  async stats(id: string, options?: EngineCallOptions): Promise<unknown> {
+    const what = `measure container ${shortId(id)}`
+    const query = { stream: false, 'one-shot': true }
+    return orNotFound(this.#read({ what, method: 'GET', path: containerPath(id, '/stats'), query }, options))
+  }
+
   /** Attaches to a container to write to its standard input, which stays open. Resolves once the engine has taken the text. */
   writeStdin(id: string, text: string, options: EngineCallOptions = {}): Promise<void> {
     const what = `send a line to container ${shortId(id)}`

@@ -9,6 +9,7 @@ import type {
   DestroyOptions,
   Instance,
   InstanceSpec,
+  InstanceUsage,
   LogsOptions,
   RecordedInstance,
 } from '../../src/contracts/backend.js'
@@ -29,6 +30,7 @@ import { createElector } from './leader-election/elector.js'
 import { findAgentEndpoint } from './nodes/node-cache.js'
 import type { ResolvedKubernetesOptions } from './options.js'
 import { podLogs, writeStdin } from './pods/container-streams.js'
+import { podUsage } from './pods/pod-usage.js'
 import { hasAnyPods } from './pods/pod-cache.js'
 import { namesOf } from './pods/pod-objects.js'
 import { checkForKubernetes, checkTemplate } from './provisioning/template-check.js'
@@ -173,6 +175,13 @@ export class KubernetesBackend implements Backend {
       return current?.podUid === snapshot.podUid && current.instance.phase !== 'exited'
     }
     yield* podLogs({ api: this.#api, snapshot, isRunning }, options)
+  }
+
+  async usage(ref: Ref, options: CallOptions = {}): Promise<InstanceUsage> {
+    await this.#open(options.signal)
+    const snapshot = this.#instances.pods.find(ref)
+    if (!snapshot) throw new FleetError('not-found', `server ${keyOf(ref)} has no pod`)
+    return podUsage({ api: this.#api, snapshot }, options)
   }
 
   async writeStdin(ref: Ref, line: string, options: CallOptions = {}): Promise<void> {

@@ -11,6 +11,7 @@ import {
   developmentGraceMs,
   type Instance,
   type InstanceSpec,
+  type InstanceUsage,
   type IsolationStatus,
   type LogsOptions,
 } from '../../src/contracts/backend.js'
@@ -30,6 +31,7 @@ import type { ResolvedProcessOptions } from './options.js'
 import { PortPool } from './port-pool.js'
 import { ProcessTable } from './processes.js'
 import { ProcessTermination } from './run/process-termination.js'
+import { usageOf } from './run/process-usage.js'
 import { writeStdin } from './files/stdin.js'
 import { recoverInstances } from './recovery.js'
 import { checkMemoryLimit } from './run/game-launch.js'
@@ -134,6 +136,16 @@ export class ProcessBackend implements Backend {
       !this.#lifecycle.isClosed && (this.#starts.has(key) || this.#instances.get(key)?.isRunning === true)
     const source = { path: this.#files.logOf(ref), server: key, isGrowing, clock: this.#options.clock }
     yield* readLog(source, options)
+  }
+
+  async usage(ref: Ref, { signal }: CallOptions = {}): Promise<InstanceUsage> {
+    checkRef(ref)
+    await this.#lifecycle.open()
+    throwIfAborted(signal)
+    const game = this.#instances.get(keyOf(ref))?.process
+    const members = (await game?.look()) ?? []
+    if (members.length === 0) throw new FleetError('not-found', `server ${keyOf(ref)} does not run`)
+    return usageOf(members.map(({ pid }) => pid))
   }
 
   async writeStdin(ref: Ref, line: string, { signal }: CallOptions = {}): Promise<void> {

@@ -9,6 +9,7 @@ import type {
   MaintenanceTarget,
   ServerFilter,
   Servers,
+  ServerUsage,
 } from '../contracts/fleet.js'
 import { checkNames } from '../contracts/option-checks.js'
 import type { DrainOptions, DrainResult } from '../contracts/options.js'
@@ -96,6 +97,7 @@ export function serverCalls(calls: Connection): Servers {
       checkNames('logs', options, ['follow', 'tail', 'signal'])
       return readLogs(calls, to('readLogs', named(ref)), options)
     },
+    usage: async (ref, { signal } = {}) => calls.json<ServerUsage>({ ...to('readUsage', named(ref)), signal }),
     async writeStdin(ref, line, { signal } = {}) {
       await calls.send({ ...to('writeStdin', named(ref)), body: { line }, signal })
     },

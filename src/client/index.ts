@@ -24,6 +24,7 @@ export type {
   ReserveOptions,
   ServerFilter,
   ServerHistory,
+  ServerUsage,
 } from '../contracts/fleet.js'
 export type { ActivityCrash, ActivityMinute, FleetActivity } from '../contracts/observer.js'
 export type {

@@ -117,6 +117,15 @@ export interface AgentEndpoint {
   readonly advertisedHost: string
 }
 
+/** What an instance uses now, as the system that runs it counts. */
+export interface InstanceUsage {
+  readonly memoryBytes: number
+  /** CPU time since the instance began, in seconds. Absent if the system only says `cpuCores`. */
+  readonly cpuSeconds?: number
+  /** CPU cores in use, averaged over the last seconds. */
+  readonly cpuCores?: number
+}
+
 export interface DestroyOptions extends CallOptions {
   /**
    * Time in ms from the termination signal until the instance is killed. The backend sends the signal at once: SIGTERM, or its
@@ -258,4 +267,9 @@ export interface Backend {
    * `no-stdin` if it takes none now, in which case nothing was written. Writes at the same time do not mix their lines.
    */
   writeStdin?(ref: Ref, line: string, options?: CallOptions): Promise<void>
+  /**
+   * Measures what a running instance uses. Rejects with `not-found` if there is no such instance or it does not run, and with `unsupported` if
+   * the system does not measure it, for example a cluster without metrics.
+   */
+  usage?(ref: Ref, options?: CallOptions): Promise<InstanceUsage>
 }

@@ -174,6 +174,19 @@ export interface Servers {
    * takes no input now, or `unsupported` if the backend cannot do this. After `unavailable`, the line may have arrived.
    */
   writeStdin(ref: RefLike, line: string, options?: AuditedCallOptions): Promise<void>
+  /**
+   * Measures what a running server uses. The CPU is the average since the last measurement of this server, at most a minute ago, and else over
+   * half a second, which the call then waits. Throws `not-found`, or `unsupported` if the backend or its system does not measure it.
+   */
+  usage(ref: RefLike, options?: CallOptions): Promise<ServerUsage>
+}
+
+export interface ServerUsage {
+  /** When it was measured, wall time in ms. */
+  readonly at: number
+  readonly memoryBytes: number
+  /** CPU cores in use. */
+  readonly cpuCores: number
 }
 
 /** Players connected to servers, as reported by their heartbeats. */

@@ -31,6 +31,7 @@ import { withInternals } from './internals.js'
 import type { LeaderTerm } from './leader-term.js'
 import { buildCalls, checkDrainOptions, detailCalls, serverCalls } from './resource-calls.js'
 import { ResourceView, toRef } from './resource-view.js'
+import { UsageMeter } from './server-usage.js'
 import { sessionCalls } from './session-calls.js'
 
 interface FacadeDependencies {
@@ -94,7 +95,7 @@ export function facade(deps: FacadeDependencies): Fleet {
     allocateOwnServer: (sessionHostId, request = {}) => target.allocateOwnServer(sessionHostId, request),
     agentAddress,
     builds: buildCalls(term, view, audit),
-    servers: serverCalls(term, view, backend, audit),
+    servers: serverCalls(term, view, backend, audit, new UsageMeter(backend, resolved.clock)),
     details: detailCalls(view),
     sessions: sessionCalls({
       term,

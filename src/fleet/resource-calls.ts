@@ -26,6 +26,7 @@ import { readReservation, readStdin } from '../rules/validation/server-schema.js
 import type { Audit, AuditedSubject } from './audit.js'
 import type { LeaderTerm } from './leader-term.js'
 import { type ResourceView, toRef } from './resource-view.js'
+import type { UsageMeter } from './server-usage.js'
 
 export function buildCalls(term: LeaderTerm, view: ResourceView, audit: Audit): Builds {
   const engine = () => term.engine()
@@ -96,7 +97,13 @@ export function buildCalls(term: LeaderTerm, view: ResourceView, audit: Audit): 
   })
 }
 
-export function serverCalls(term: LeaderTerm, view: ResourceView, backend: Backend, audit: Audit): Servers {
+export function serverCalls(
+  term: LeaderTerm,
+  view: ResourceView,
+  backend: Backend,
+  audit: Audit,
+  usage: UsageMeter,
+): Servers {
   const page: Servers['page'] = async (options = {}) => {
     checkNames('servers.page', options, ['build', 'limit', 'continue', 'signal'])
     throwIfAborted(options.signal)
@@ -166,6 +173,11 @@ export function serverCalls(term: LeaderTerm, view: ResourceView, backend: Backe
         throw new FleetError('unsupported', `the ${backend.name} backend keeps no logs of its servers`)
       }
       return masked(backend.logs(toRef(ref), options), view.secretMask(toRef(ref)))
+    },
+    async usage(ref, options = {}) {
+      checkNames('servers.usage', options, ['signal'])
+      throwIfAborted(options.signal)
+      return usage.read(view.findServer(ref).ref, options.signal)
     },
     async writeStdin(ref, line, options = {}) {
       checkNames('servers.writeStdin', options, changeOptions)

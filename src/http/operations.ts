@@ -78,6 +78,7 @@ const table = {
   updateServer: { method: 'PATCH', path: server, role: 'manage' },
   explainServer: { method: 'GET', path: `${server}/history`, role: 'read' },
   readLogs: { method: 'GET', path: `${server}/logs`, role: 'read', query: ['follow', 'tail'] },
+  readUsage: { method: 'GET', path: `${server}/usage`, role: 'read' },
   // A line that is sent twice is two commands.
   writeStdin: { method: 'POST', path: `${server}/stdin`, role: 'read' },
   drainServer: { method: 'POST', path: `${server}/drain`, role: 'manage' },

@@ -1,5 +1,6 @@
 /** The cases of the backend conformance suite. */
 import assert from 'node:assert/strict'
+import { FleetError } from '../contracts/errors.js'
 import type { Instance, InstanceSpec } from '../contracts/backend.js'
 import type { Ref } from '../rules/model/resources.js'
 import { type Received, rejectsWith, type Subject } from './backend-subject.js'
@@ -340,6 +341,25 @@ export const stdinCases = backendCases({
       await subject.backend.destroy(ref, uid, { graceMs: 0, keepLog: true })
       assert.deepEqual(await subject.backend.list(), [])
       await printed(subject, ref, ['say hello'])
+    },
+  },
+
+  'usage: is measured while a game runs, where the system measures it': {
+    async check(subject) {
+      const { backend } = subject
+      assert.ok(backend.usage, 'the backend has no usage')
+      const spec = subject.spec('runs')
+      await subject.running(spec)
+      try {
+        const { memoryBytes, cpuSeconds, cpuCores } = await backend.usage(spec.ref)
+        assert.ok(memoryBytes > 0, `it uses ${memoryBytes} bytes`)
+        assert.ok((cpuSeconds ?? cpuCores ?? -1) >= 0, 'it has no CPU time')
+      } catch (error) {
+        if (!FleetError.is(error, 'unsupported')) throw error
+      }
+      await rejectsWith('not-found', backend.usage({ ...spec.ref, name: 'nobody' }))
+      await backend.destroy(spec.ref, spec.uid, { graceMs: 0 })
+      await rejectsWith('not-found', backend.usage(spec.ref))
     },
   },
 

@@ -69,6 +69,7 @@ const requests = {
   drainServer: ['POST', `${server}/drain`, { active: 'terminate', deadlineMs: 0 }],
   readLogs: ['GET', `${server}/logs?follow&tail=3`],
   writeStdin: ['POST', `${server}/stdin`, { line: 'say hello' }],
+  readUsage: ['GET', `${server}/usage`],
   explainServer: ['GET', `${server}/history`],
   reserveServer: ['POST', `${server}/reservation`, { forMs: 60_000 }],
   releaseServer: ['DELETE', `${server}/reservation`],

@@ -46,6 +46,7 @@ export function fleetOf(call: () => Promise<never>) {
       withdrawMaintenance: call,
       reserve: call,
       release: call,
+      usage: call,
       writeStdin: call,
       logs: noLines,
     },

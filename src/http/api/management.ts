@@ -264,6 +264,7 @@ function serverHandlers({ servers, details, explain }: ManagedFleet, context: Co
       return json(200, await servers.update(refInPath(exchange), change, auditOf(exchange)))
     },
     explainServer: explain && (async (exchange) => json(200, await explain(refInPath(exchange)))),
+    readUsage: async (exchange) => json(200, await servers.usage(refInPath(exchange), { signal: exchange.signal })),
     readLogs: logStream(servers, closing),
     async writeStdin(exchange) {
       const { line } = accepted(readStdin(await readJson(exchange, maxBodyBytes)))

@@ -36,6 +36,7 @@ import {
   fleetActivity,
   fleetHealth,
   fleetProblems,
+  serverUsage,
   fleetStats,
   gameServerBuildList,
   gameServerBuilds,
@@ -223,6 +224,7 @@ export function operationDocs({ compat, sessionIDs }: DescriptionOptions = {}): 
         description: 'One line per line. With `Accept: text/event-stream`: each `data:` is a line as a JSON string.',
       },
     },
+    readUsage: { summary: 'Measures the CPU and memory that a running server uses.', answer: serverUsage },
     writeStdin: {
       summary: 'Sends a line to the standard input of a server whose build has `stdin: true`.',
       body: stdinRequest,

@@ -295,6 +295,15 @@ export const fleetActivity = object(
   { id: 'FleetActivity' },
 )
 
+export const serverUsage = object(
+  {
+    at: wallTime,
+    memoryBytes: number('Memory in use, as the system that runs it counts.'),
+    cpuCores: number('CPU cores in use, since the last measurement or over half a second.'),
+  },
+  { id: 'ServerUsage' },
+)
+
 const fleetProblem = object(
   {
     severity: {

@@ -59,6 +59,10 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 - apiGroups: ['']
   resources: [pods/log]
   verbs: [get]
+# What a server uses, in a cluster with metrics-server.
+- apiGroups: [metrics.k8s.io]
+  resources: [pods]
+  verbs: [get]
 {{- if .Values.stdin }}
 # Older versions of Kubernetes ask for `get`, newer ones for `create` as well.
 - apiGroups: ['']
