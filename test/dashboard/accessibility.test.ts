@@ -22,9 +22,19 @@ async function openOnPhone(url: string): Promise<Page> {
   return page
 }
 
+/** What a finger has to hit that is too small for it. Links within a text are as high as the text. */
+const tooSmall = `[...document.querySelectorAll('a, button, input, select, summary, label.check')]
+  .filter((one) => one.checkVisibility() && !one.matches('.skip, [type=range]') && getComputedStyle(one).display !== 'inline')
+  .flatMap((one) => {
+    const { width, height } = one.getBoundingClientRect()
+    const least = one.matches('main button, dialog button, .problems button, a.button, summary') ? 44 : 24
+    return Math.min(width, height) < least ? [one.outerHTML.slice(0, 120) + ' ' + width + ' x ' + height] : []
+  })`
+
 async function isFine(page: Page, text: string): Promise<void> {
   await shows(page, text)
   expect(await violations(page), text).toEqual([])
+  expect(await page.evaluate(tooSmall), text).toEqual([])
   expect(await page.evaluate('document.documentElement.scrollWidth'), text).toBeLessThanOrEqual(380)
   const moving = await page.evaluate('document.getAnimations().length')
   expect(moving, text).toBe(0)
@@ -64,6 +74,27 @@ testInBrowser(
     await isFine(page, 'Stale for')
     wire.mend()
     await page.waitForSelector('.connection.good')
+  },
+  limitMs,
+)
+
+testInBrowser(
+  'what is wrong, and the crashes of a build that is stopped, are accessible on a dark phone',
+  async () => {
+    const { fleet, url } = await memoryHost({}, { exitsWith: 3 })
+    await fleet.builds.create(build({ crashesToMarkUnhealthy: 1 }))
+    const page = await openOnPhone(`${url}/`)
+    await isFine(page, 'arena is stopped:')
+    await isFine(page, '× exit 3 of arena, last')
+    await page.evaluate(`location.hash = '#/builds/default/arena'`)
+    await isFine(page, '× exit 3, last')
+    for (const name of ['Last log', 'Raise the limit']) {
+      await press(page, name)
+      await page.waitForSelector('dialog[open]')
+      await isFine(page, 'of arena')
+      await page.keyboard.press('Escape')
+      await page.waitForFunction(`document.querySelector('dialog') === null`)
+    }
   },
   limitMs,
 )

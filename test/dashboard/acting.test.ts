@@ -1,6 +1,6 @@
 /** Actions in the page: what they say when they fail late, edits that are not lost, and where the focus goes. */
 import { expect } from 'vitest'
-import { build, standingBy } from '../http/fleet.js'
+import { build, buildID, sessionID, standingBy } from '../http/fleet.js'
 import { testInBrowser } from './browser.js'
 import { memoryHost } from './memory-host.js'
 import { browserOfFile, press, shows, violations } from './open-page.js'
@@ -115,6 +115,36 @@ testInBrowser(
     await page.waitForSelector('pre.spec')
     expect(await page.evaluate(`document.body.innerText.includes('not applied')`)).toBe(false)
     expect(await page.evaluate('sessionStorage.length')).toBe(0)
+  },
+  limitMs,
+)
+
+testInBrowser(
+  'the editor shows each change in its place, with what it does to the servers that there are',
+  async () => {
+    const { fleet, url } = await memoryHost()
+    await fleet.builds.create(build({ max: 6 }))
+    await standingBy(fleet, 2)
+    await fleet.allocate({ buildID, sessionID, initialPlayers: [] }, { confirm: true })
+    await standingBy(fleet, 2)
+    const { page } = await open(`${url}/#/builds/default/arena?edit=spec`)
+    await page.waitForSelector('textarea')
+    const { spec } = await fleet.builds.get('arena')
+    const template = { spec: { containers: [{ name: 'game', command: ['game', '--new'] }] } }
+    await page.locator('textarea').fill(JSON.stringify({ ...spec, standingBy: 6, template }))
+    await shows(page, '+             "--new"')
+    const hunks = () =>
+      page.$$eval('.hunk', (all) =>
+        all.map((one) => [...one.querySelectorAll('p')].map(({ textContent }) => textContent)),
+      )
+    const scaled = 'Starts 3 servers, not 4: max is 6, and 1 is in use. Matches go on in any case.'
+    const replaced = 'Replaces 2 idle servers now, a few at a time, and 1 after its match.'
+    expect(await hunks()).toEqual([
+      ['standingBy line 1', scaled],
+      ['template line 12', replaced],
+    ])
+    expect(await violations(page)).toEqual([])
+    expect(page.url()).toBe(`${url}/#/builds/default/arena`)
   },
   limitMs,
 )

@@ -26,7 +26,7 @@ testInBrowser(
     await held
     await page.waitForSelector('.bar[aria-label^="no servers"]')
     release()
-    await shows(page, 'wants 0 standing by')
+    await shows(page, '0 of 0 ready')
     await page.waitForSelector('.bar[aria-label^="no servers"]')
   },
   limitMs,

@@ -1,4 +1,4 @@
-/** A fleet on processes in which there is something to see: matches with players, a build that crashes, one that is drained. */
+/** A fleet on processes in which there is something to see: matches with players, a build that is stopped after crashes, one that is drained. */
 import { randomUUID } from 'node:crypto'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { connect, type Socket } from 'node:net'
@@ -36,7 +36,7 @@ export async function exampleFleet(portRange: string): Promise<ExampleFleet> {
     '-e',
     `console.log('loading map canyon'); console.error('Error: ENOENT: canyon.map'); process.exit(3)`,
   ]
-  await fleet.builds.create(gameBuild('season-two', { standingBy: 1, max: 2, crashesToMarkUnhealthy: 10 }, crashing))
+  await fleet.builds.create(gameBuild('season-two', { standingBy: 3, max: 6, crashesToMarkUnhealthy: 3 }, crashing))
   for (let match = 0; match < 4; match++) {
     const request = { buildID: 'arena-2.4', sessionID: randomUUID(), initialPlayers: [] }
     const server = await fleet.allocate(request, { waitMs: 30_000, confirm: true })
@@ -45,7 +45,7 @@ export async function exampleFleet(portRange: string): Promise<ExampleFleet> {
   await until('the players are seen', () => fleet.stats().builds.some((build) => build.players >= 16))
   await until('servers stand by again', async () => (await fleet.builds.get('arena')).status.currentStandingBy === 3)
   void fleet.builds.drain('practice').catch(() => {})
-  await until('crashes are seen', async () => (await fleet.builds.get('season-two')).status.crashesCount >= 2)
+  await until('season-two is stopped', async () => (await fleet.builds.get('season-two')).status.health === 'Unhealthy')
   return {
     url: `${served.managementUrl}/`,
     fleet,

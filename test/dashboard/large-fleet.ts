@@ -51,6 +51,7 @@ export function largeFleet(): LargeFleet {
     events,
     stats: () => ({ builds: [] }),
     health: async () => ({ ok: true, problems: [] }),
+    problems: async () => [],
   }
   const routes = dashboardRoutes(fleet as never)
   return {

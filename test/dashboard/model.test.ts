@@ -10,6 +10,7 @@ import {
   perMinute,
   playersOf,
   serversOf,
+  sessionCountOf,
   type Snapshot,
   type StreamedEvent,
   withPlayers,
@@ -19,14 +20,18 @@ import { applyToServers, maxCrashes, maxEvents, reduce } from '../../src/dashboa
 import { parseRoute } from '../../src/dashboard/page/data/routes.js'
 import { playersFound, search, sessionsOf } from '../../src/dashboard/page/data/search.js'
 import {
+  blockedReason,
   deleteConsequence,
   drainConsequence,
+  drainServerConsequence,
+  noServersText,
   scaleChange,
   scaleConsequence,
   scaleProblem,
+  terminateConsequence,
 } from '../../src/dashboard/page/data/consequences.js'
 import { asCurl, asTypeScript } from '../../src/dashboard/page/data/examples.js'
-import { changesIn, lineDiff } from '../../src/dashboard/page/data/line-diff.js'
+import { lineDiff } from '../../src/dashboard/page/data/line-diff.js'
 import { checkSpec } from '../../src/dashboard/page/data/spec-check.js'
 import { adviceFor, causeIn, duration, partsAt } from '../../src/dashboard/page/data/words.js'
 import { conditionTypes } from '../../src/rules/model/resources.js'
@@ -200,10 +205,39 @@ describe('a snapshot', () => {
     expect(sessionsOf(later, 'AMIE')).toHaveLength(1)
     const players = withPlayers(later, key, { ...session, players: ['bob', 'cleo'] })
     expect(sessionsOf(players, '')[0]?.players).toEqual(['bob', 'cleo'])
-    expect(playersFound(model, '')).toMatchObject([{ player: 'amie', isExpected: true, sessionID: 'one' }])
+    expect(playersFound(model, '')).toMatchObject([{ player: 'amie', isExpected: true, session: { id: 'one' } }])
     expect(playersOf(model, key)).toBe(0)
     expect(playersFound(players, 'B')).toMatchObject([{ player: 'bob', isExpected: false }])
     expect(playersOf(players, key)).toBe(2)
+  })
+
+  it('of a server with several sessions: each has its own age, and a player counts once', () => {
+    const sessionAt = (sessionID: string, startedAt: number) => ({
+      sessionID,
+      buildID: 'arena-1.0',
+      build,
+      server: server('a'),
+      state: 'Active' as const,
+      startedAt: new Date(startedAt).toISOString(),
+      address: '',
+      ports: [],
+      initialPlayers: [],
+      players: ['amie', 'bob'],
+    })
+    const sessions = [sessionAt('one', 6_000), sessionAt('two', 9_000)]
+    const model = withSnapshot(emptyModel, { ...snapshotOf({ a: 'Active' }), sessions })
+    const ages = (of: Model) => sessionsOf(of, '').map(({ id, startedAt }) => `${id} ${startedAt}`)
+    expect(ages(model)).toEqual(['two 9000', 'one 6000'])
+    expect([playersOf(model, key), playersFound(model, '').length, sessionCountOf(model, key)]).toEqual([2, 2, 2])
+    expect(search(model, 'amie')).toHaveLength(1)
+    const later = applyToServers(model, [
+      { ...allocated('a', 'three', 12_000) },
+      { type: 'PlayersChanged', ...base(), server: server('a'), players: ['amie', 'bob', 'cleo'] },
+    ])
+    expect(ages(later)).toEqual(['three 12000', 'two 9000', 'one 6000'])
+    expect([playersOf(later, key), playersFound(later, '').length, sessionCountOf(later, key)]).toEqual([3, 3, 3])
+    // Its game does not say in which session they are.
+    expect(playersFound(later, 'cleo')).toMatchObject([{ isExpected: false, session: undefined }])
   })
 
   it('shows announced maintenance until it is withdrawn', () => {
@@ -269,7 +303,8 @@ describe('what an action would do', () => {
 
   it.each([
     [{ standingBy: 7, max: 20 }, 'Starts 2 servers.'],
-    [{ standingBy: 7, max: 10 }, 'Starts 1 server.'],
+    [{ standingBy: 7, max: 10 }, 'Starts 1 server, not 2: max is 10, and 4 are in use.'],
+    [{ standingBy: 6, max: 9 }, 'Starts and ends no server now, not 1: max is 9, and 4 are in use.'],
     [{ standingBy: 1, max: 20 }, 'Ends 4 idle servers.'],
     [{ standingBy: 5, max: 6 }, 'Ends 3 idle servers.'],
     [{ standingBy: 0, max: 2 }, 'Ends 5 idle servers.'],
@@ -294,10 +329,36 @@ describe('what an action would do', () => {
     expect(scaleChange(before, before)).toEqual({})
   })
 
+  it('a drain, a deletion and the end of servers with several matches: counts the matches, and not the servers', () => {
+    const matches = { sessions: 20, players: 137 }
+    expect(drainConsequence(counts, matches, true)).toContain('Ends 20 matches on 4 servers with 137 players.')
+    expect(deleteConsequence(counts, matches)).toContain('20 matches on 4 servers with 137 players will be ended.')
+    expect(terminateConsequence(4, '12 players')).toContain('Its 4 matches with 12 players will be ended.')
+    expect(terminateConsequence(0, '')).toContain('It has no match.')
+    expect(drainServerConsequence(4)).toBe('Replaces the server when all its 4 matches are over.')
+    expect(drainServerConsequence(0)).toBe('Ends the server now and replaces it.')
+  })
+
+  it('a scale of a build that starts no servers: says so, and why', () => {
+    const status = { ...arena.status, health: 'Unhealthy' as const, crashesCount: 30 }
+    const stopped = { spec: { ...arena.spec, crashesToMarkUnhealthy: 30 }, status }
+    const reason = 'the build is stopped after 30 crashes (crashesToMarkUnhealthy is 30)'
+    expect(blockedReason(stopped)).toBe(reason)
+    expect(scaleConsequence(counts, { standingBy: 9, max: 20 }, reason)).toBe(
+      `Starts no server now: ${reason}. Matches go on in any case.`,
+    )
+    expect(noServersText(stopped)).toBe(`No servers, and none will be started: ${reason}.`)
+    expect(noServersText(arena)).toContain('They appear here as the fleet starts them.')
+    expect(adviceFor('Crashing', true)).not.toContain('tries again')
+  })
+
   it('a drain and a deletion: servers, matches and players', () => {
-    expect(drainConsequence(counts, 9, false)).toContain('Ends 5 idle servers. Lets 4 matches with 9 players go on')
-    expect(drainConsequence(counts, 9, true)).toContain('Ends 5 idle servers. Ends 4 matches with 9 players.')
-    expect(deleteConsequence(counts, 1)).toBe(
+    const matches = { sessions: 4, players: 9 }
+    expect(drainConsequence(counts, matches, false)).toContain(
+      'Ends 5 idle servers. Lets 4 matches with 9 players go on',
+    )
+    expect(drainConsequence(counts, matches, true)).toContain('Ends 5 idle servers. Ends 4 matches with 9 players.')
+    expect(deleteConsequence(counts, { sessions: 4, players: 1 })).toBe(
       'Ends 9 servers and removes the build. 4 matches with 1 player will be ended.',
     )
   })
@@ -352,17 +413,6 @@ describe('the spec editor', () => {
     const without = (kind: string) => lines.filter((line) => line.kind !== kind).map(({ text }) => text)
     expect(without('added').join('\n')).toBe(before.join('\n'))
     expect(without('removed').join('\n')).toBe(after.join('\n'))
-  })
-
-  it('shows only what is near a change', () => {
-    const lines = lineDiff('1\n2\n3\n4\n5\n6\n7', '1\n2\n3\n4\n5\nsix\n7')
-    expect(changesIn(lines, 1).map(({ kind, text }) => `${kind} ${text}`)).toEqual([
-      'same 5',
-      'removed 6',
-      'added six',
-      'same 7',
-    ])
-    expect(changesIn(lineDiff('a', 'a'))).toEqual([])
   })
 })
 

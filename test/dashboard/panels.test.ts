@@ -26,6 +26,7 @@ testInBrowser(
     // The server with the match stays.
     await page.waitForSelector('progress[aria-label="2 of 3 servers run the current version"]')
     await shows(page, '1 on the version before → 2 of 3 servers on the current version')
+    await shows(page, 'It waits for the end of the match on 1 server.')
     expect(await violations(page)).toEqual([])
     await page.evaluate(`location.hash = '#/'`)
     await shows(page, 'rolling update: 2 of 3 servers')
@@ -75,7 +76,7 @@ testInBrowser(
     const { page } = await open(`${url}/#/sessions`)
     await shows(page, '2 sessions')
     await shows(page, '3: amie, bob, chioma')
-    await press(page, `End the session on ${server.name}`)
+    await press(page, `End the session ${sessionID} on ${server.name}`)
     await shows(page, 'Ends the match with 3 players')
     expect(await violations(page)).toEqual([])
     await page.locator('dialog button[type=submit]').click()

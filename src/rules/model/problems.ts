@@ -65,7 +65,7 @@ export interface FleetSituation {
   readonly servers: Iterable<ServerSituation>
 }
 
-/** The worst first; of the same severity, those of the host, and then by name. */
+/** The worst first; of the same severity in the order of `problemKinds`, and then by the names of builds. */
 export function problemsOf({ host, builds, servers }: FleetSituation): readonly FleetProblem[] {
   const troubled = new Map<string, ServerSituation[]>()
   for (const one of servers) {
@@ -86,8 +86,8 @@ export function isTroubled({ server, pendingReason }: ServerSituation): boolean 
 }
 
 /** `3 of 6 ready`: servers that stand by, of those that should. */
-export function readyText({ counts, build: { spec } }: Pick<BuildSituation, 'build' | 'counts'>): string {
-  return `${counts.standingBy} of ${spec.standingBy} ready`
+export function readyText(standingBy: number, wanted: number): string {
+  return `${standingBy} of ${wanted} ready`
 }
 
 function problemOfHost(title: string): FleetProblem {
@@ -102,7 +102,7 @@ function problemOfHost(title: string): FleetProblem {
 function problemsOfBuild(situation: BuildSituation): readonly FleetProblem[] {
   const { build, counts } = situation
   const { name, spec, conditions, crashes, recentCrashes = [] } = build
-  const ready = readyText(situation)
+  const ready = readyText(counts.standingBy, spec.standingBy)
   const noneReady = counts.standingBy === 0
   const shortage = noneReady && spec.standingBy > 0 ? 'down' : 'degraded'
   const ref = { namespace: build.namespace, name }
@@ -243,7 +243,7 @@ function causeOf({ message, output }: NonNullable<Build['recentCrashes']>[number
 }
 
 function rankOf({ severity, kind }: FleetProblem): number {
-  return 2 * severities.indexOf(severity) + (kind === 'Host' ? 0 : 1)
+  return problemKinds.length * severities.indexOf(severity) + problemKinds.indexOf(kind)
 }
 
 function compare(a: string, b: string): number {

@@ -14,7 +14,12 @@ const allocated: StreamedEvent = { type: 'Allocated', ...base(), server, session
 const active: StreamedEvent = { type: 'ServerStateChanged', ...base(), server, from: 'StandingBy', to: 'Active' }
 const gone: StreamedEvent = { type: 'ServerRemoved', ...base(), server }
 
-const withArena = { ...emptyModel, builds: new Map([['default/arena', {} as never]]) }
+const arenaIn = (health: 'Healthy' | 'Unhealthy') => ({ spec: {}, status: { health, crashesCount: 3 } })
+const withBuildIn = (health: 'Healthy' | 'Unhealthy') => ({
+  ...emptyModel,
+  builds: new Map([['default/arena', arenaIn(health) as never]]),
+})
+const withArena = withBuildIn('Healthy')
 
 it('an empty fleet needs a build, then servers, then an allocation', () => {
   expect(firstStep(emptyModel)).toBe('build')
@@ -29,4 +34,8 @@ it('after an allocation nothing is offered, even if the match is over', () => {
 it('nothing is offered if the log does not go back to the creation of the build', () => {
   expect(firstStep(reduce(withArena, [ready]))).toBeUndefined()
   expect(firstStep(applyToServers(reduce(withArena, [created]), [ready, active]))).toBeUndefined()
+})
+
+it('nothing is offered while the only build is stopped: no first server is on its way', () => {
+  expect(firstStep(reduce(withBuildIn('Unhealthy'), [created]))).toBeUndefined()
 })

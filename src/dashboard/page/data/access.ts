@@ -45,41 +45,39 @@ function asksToSignIn({ type, ok, status, headers }: Response): boolean {
 
 type Operations = ReadonlySet<OperationName>
 
-const general = signal<Operations | undefined>(undefined)
-/** For the one build or server that is shown. */
-const ofThing = signal<{ readonly key: string; readonly operations: Operations } | undefined>(undefined)
-
-/** The latest question of each kind: an answer to another one is about a view that was left, or a caller who has signed out. */
-let latest: { readonly all: object; readonly thing: object } = { all: {}, thing: {} }
+/** What the caller may do: at all, under the empty key, and to builds and servers. The latest asked last. */
+const known = signal<ReadonlyMap<string, Operations>>(new Map())
+const maxKnown = 500
+/** The latest question about each: an answer to an earlier one, or about a caller who has signed out, does not count. */
+let questions = new Map<string, object>()
 
 export const rights = {
   /** True also while it is not known: the host decides in any case. */
   may(name: OperationName, to?: Ref): boolean {
-    if (to === undefined) return general.value?.has(name) ?? true
-    const known = ofThing.value
-    return known?.key === keyOf(to) ? known.operations.has(name) : true
+    return known.value.get(to === undefined ? '' : keyOf(to))?.has(name) ?? true
   },
   /** What the caller may do at all, or to a build or server. */
   async read(to?: Ref): Promise<void> {
     const question = {}
-    const kind = to === undefined ? 'all' : 'thing'
-    latest = { ...latest, [kind]: question }
+    const asked = questions
+    const key = to === undefined ? '' : keyOf(to)
+    asked.set(key, question)
     const query = to === undefined ? '' : `?${new URLSearchParams({ namespace: to.namespace, name: to.name })}`
     try {
       const response = await callHost(`${baseUrl}/dashboard/rights${query}`, {})
       if (!response.ok) return
       const body: { readonly operations: readonly OperationName[] } = await response.json()
-      if (latest[kind] !== question) return
-      const operations = new Set(body.operations)
-      if (to === undefined) general.value = operations
-      else ofThing.value = { key: keyOf(to), operations }
+      if (questions !== asked || asked.get(key) !== question) return
+      const others = [...known.peek()].filter(([one]) => one !== key)
+      known.value = new Map([...others, [key, new Set(body.operations)] as const].slice(-maxKnown))
     } catch {
       // The event stream says whether the host answers.
+    } finally {
+      if (asked.get(key) === question) asked.delete(key)
     }
   },
   forget(): void {
-    latest = { all: {}, thing: {} }
-    general.value = undefined
-    ofThing.value = undefined
+    questions = new Map()
+    known.value = new Map()
   },
 }

@@ -15,18 +15,26 @@ export interface StreamHandlers {
   /** Connected: what `onEvent` gets first may be what the host's log lacks of the past. `isNewLog`: the numbers of the events start over, because the host has restarted or is another one. */
   readonly onOpen: (isNewLog: boolean) => void
   readonly onEvent: (event: StreamedEvent) => void
-  /** The connection is lost, or was refused. Reconnecting goes on, unless `isFinal`. */
-  readonly onLost: (error: FleetError, isFinal: boolean) => void
+  /**
+   * The connection is lost, or was refused. Reconnecting goes on, unless `isFinal`. `heardAt`: when the host was last heard, wall time in ms;
+   * undefined if it has not been heard at all.
+   */
+  readonly onLost: (error: FleetError, isFinal: boolean, heardAt: number | undefined) => void
 }
 
 /** Resolves when the signal fires, or after an error that reconnecting cannot fix. */
 export async function readStream(url: string, handlers: StreamHandlers, signal: AbortSignal): Promise<void> {
   let lastID = ''
   let failures = 0
+  let heardAt: number | undefined
+  const onHeard = () => (heardAt = Date.now())
   while (!signal.aborted) {
     let isOpen = false
     try {
-      for await (const { id, data } of messages(await open(url, handlers, lastID, signal), silenceMs)) {
+      for await (const { id, data } of messages(
+        noting(await open(url, handlers, lastID, signal), onHeard),
+        silenceMs,
+      )) {
         // Each connection begins with an id, or with the first event that was missed.
         if (!isOpen) handlers.onOpen(logOf(id) !== logOf(lastID))
         isOpen = true
@@ -41,7 +49,7 @@ export async function readStream(url: string, handlers: StreamHandlers, signal: 
       if (signal.aborted) return
       const error = FleetError.is(thrown) ? thrown : new FleetError('unavailable', 'the host does not answer')
       const isFinal = error.code === 'unauthenticated' || error.code === 'forbidden'
-      handlers.onLost(error, isFinal)
+      handlers.onLost(error, isFinal, heardAt)
       if (isFinal) return
     }
     await pause(Math.min(firstPauseMs * 2 ** failures++, maxPauseMs), signal)
@@ -57,6 +65,18 @@ async function open(url: string, handlers: StreamHandlers, lastID: string, signa
   })
   if (!response.ok) throw errorOf(response, await response.text())
   return response
+}
+
+/** The same answer. Calls `onHeard` whenever a part of it arrives, also for one that only keeps the connection alive. */
+function noting(response: Response, onHeard: () => void): Response {
+  if (response.body === null) return response
+  const note = new TransformStream<Uint8Array, Uint8Array>({
+    transform(part, controller) {
+      onHeard()
+      controller.enqueue(part)
+    },
+  })
+  return new Response(response.body.pipeThrough(note))
 }
 
 /** An event's id is the log's id, a hyphen, and the event's number. */

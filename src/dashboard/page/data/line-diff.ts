@@ -43,11 +43,3 @@ function commonLengths(old: readonly string[], next: readonly string[]): readonl
   }
   return rows
 }
-
-/** Only what has changed, with a few lines around it. */
-export function changesIn(lines: readonly DiffLine[], around = 2): readonly DiffLine[] {
-  const isNear = lines.map((_, index) =>
-    lines.slice(Math.max(0, index - around), index + around + 1).some(({ kind }) => kind !== 'same'),
-  )
-  return lines.filter((_, index) => isNear[index])
-}

@@ -1,5 +1,5 @@
 /** The state of the page: the fleet's model and the connection, as signals that views read. */
-import { signal } from '@preact/signals'
+import { computed, signal } from '@preact/signals'
 import { forgetDrafts } from '../changes/drafts.js'
 import { fleetClient } from '../../../client/fleet-client.js'
 import { FleetError } from '../../../contracts/errors.js'
@@ -10,6 +10,8 @@ import { readStream } from './connection.js'
 import { emptyModel, type Model, type Snapshot, type StreamedEvent, withSnapshot } from './model.js'
 import { applyToServers, reduce } from './reduce.js'
 import { rereads } from './rereads.js'
+import { mayChangeProblems } from './problems.js'
+import { type KnownProblems, nothingRead, problemReader } from './problem-reader.js'
 import { baseUrl, callHost, keepToken, rights } from './access.js'
 import { atMostEvery } from './at-most-every.js'
 
@@ -27,6 +29,8 @@ export const connections = signal(0)
 export const isLoaded = signal(false)
 export const health = signal<FleetHealth | undefined>(undefined)
 export const stats = signal<FleetStats | undefined>(undefined)
+/** What is wrong, the worst first. */
+export const problems = signal<KnownProblems>(nothingRead)
 /** Wall time in ms, a few times a minute, for times that are shown as ages. */
 export const now = signal(Date.now())
 
@@ -52,10 +56,31 @@ function refuse(error: FleetError): void {
 }
 
 const reread = rereads(fleet, model)
+const problemsReader = problemReader(fleet, problems)
+
+/** Until when what the page shows is known to be true, wall time in ms, while the fleet cannot be read. */
+const trueUntil = signal<number | undefined>(undefined)
+
+export interface Staleness {
+  /** Wall time in ms. */
+  readonly dataFrom: number
+  readonly why: string
+}
+
+/** Set while the page shows what was and may no longer be. Actions are then off. */
+export const staleness = computed<Staleness | undefined>(() => {
+  if (!isLoaded.value || trueUntil.value === undefined) return undefined
+  const dataFrom = trueUntil.value
+  if (link.value.state === 'lost') return { dataFrom, why: link.value.error.message }
+  if (link.value.state !== 'live') return undefined
+  return { dataFrom, why: failure.value?.message ?? 'reading the fleet again' }
+})
 
 /** Changes come in batches, so that 500 events a second are a few updates of the page. */
 const batchMs = 150
 const summaryMs = 5_000
+/** What no event says of problems, such as why a server is still Pending. */
+const problemsMs = 30_000
 const parallel = 6
 
 let batch: StreamedEvent[] = []
@@ -71,6 +96,7 @@ export function connect(): void {
   running = new AbortController()
   const { signal: stop } = running
   link.value = { state: 'connecting' }
+  problemsReader.restart(stop)
   void rights.read()
   void readStream(
     `${baseUrl}/api/v1/events`,
@@ -81,10 +107,12 @@ export function connect(): void {
         isFirst = true
         link.value = { state: 'live' }
         connections.value++
+        problemsReader.request()
         void snapshot(stop)
       },
       onEvent: add,
-      onLost(error, isFinal) {
+      onLost(error, isFinal, heardAt = Date.now()) {
+        trueUntil.value ??= heardAt
         if (isFinal) link.value = { state: 'refused', error }
         else if (link.value.state !== 'lost') link.value = { state: 'lost', since: Date.now(), error }
       },
@@ -95,7 +123,13 @@ export function connect(): void {
     now.value = Date.now()
     if (!document.hidden) void summary(stop)
   }, summaryMs)
-  stop.addEventListener('abort', () => clearInterval(timer))
+  const problemsTimer = setInterval(() => {
+    if (!document.hidden) problemsReader.request()
+  }, problemsMs)
+  stop.addEventListener('abort', () => {
+    clearInterval(timer)
+    clearInterval(problemsTimer)
+  })
   void summary(stop)
 }
 
@@ -110,6 +144,9 @@ export function signOut(): void {
   isLoaded.value = false
   health.value = undefined
   stats.value = undefined
+  problems.value = nothingRead
+  trueUntil.value = undefined
+  failure.value = undefined
   connect()
 }
 
@@ -132,6 +169,7 @@ function flush(): void {
   const events = batch
   batch = []
   model.value = reduce(model.value, events)
+  if (mayChangeProblems(model.value, problems.value.list ?? [], events)) problemsReader.request()
   // The log of the past says nothing about the builds of now, which the snapshot has.
   if (sinceSnapshot === undefined && isLoaded.value) rereadAfter(events)
   if (hasMissedEvents(events) && isLoaded.value && running) void snapshot(running.signal)
@@ -159,6 +197,7 @@ const snapshotAfterLoss = atMostEvery(afterLossMs, () => {
 /** Everything once. Events that arrive meanwhile may be newer or older than it: applying them all again is right. */
 async function snapshot(stop: AbortSignal): Promise<void> {
   const arrived: StreamedEvent[] = []
+  const askedAt = Date.now()
   sinceSnapshot = arrived
   try {
     const taken = await readSnapshot(stop)
@@ -169,11 +208,13 @@ async function snapshot(stop: AbortSignal): Promise<void> {
     rereadAfter(arrived)
     isLoaded.value = true
     failure.value = undefined
+    trueUntil.value = undefined
   } catch (error) {
     // A later snapshot says what is true.
     if (stop.aborted || sinceSnapshot !== arrived) return
     sinceSnapshot = undefined
     failure.value = FleetError.is(error) ? error : new FleetError('internal', String(error))
+    trueUntil.value ??= askedAt
     // Another host leads, or the store is away: the same again, until it works or the connection ends.
     setTimeout(() => {
       if (!stop.aborted && sinceSnapshot === undefined && link.value.state === 'live') void snapshot(stop)
@@ -220,7 +261,10 @@ async function summary(stop: AbortSignal): Promise<void> {
     health.value = nextHealth
     stats.value = nextStats
   } catch {
-    // The event stream says whether the host answers.
+    // What was so may no longer be: nothing is said of it until the host answers again.
+    if (stop.aborted) return
+    health.value = undefined
+    stats.value = undefined
   } finally {
     if (summaryFor === stop) summaryFor = undefined
   }

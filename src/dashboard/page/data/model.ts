@@ -9,7 +9,12 @@ export type StreamedEvent = FleetEvent | EventsDropped
 
 export interface ServerSession {
   readonly id: string
-  /** The connected players, and before the game has reported any, those that are expected. */
+  /** When it began, wall time in ms. Absent if unknown. */
+  readonly startedAt?: number | undefined
+  /**
+   * The players connected to its server, which are those of all its sessions, and before the game has reported any, those that are expected
+   * in this one.
+   */
   readonly players: readonly string[]
   /**
    * True if the game has not reported any players yet: those that are expected do not count. False once an event has brought
@@ -103,9 +108,10 @@ export function withSnapshot(model: Model, snapshot: Snapshot): Model {
   return { ...model, builds: new Map(snapshot.builds.map((build) => [keyOf(build.metadata), build])), servers }
 }
 
-function sessionOf({ sessionID, players, initialPlayers, seats }: GameSessionBody): ServerSession {
-  if (players.length > 0 || initialPlayers.length === 0) return { id: sessionID, players, ...(seats && { seats }) }
-  return { id: sessionID, players: initialPlayers, areExpected: true, ...(seats && { seats }) }
+function sessionOf({ sessionID, startedAt, players, initialPlayers, seats }: GameSessionBody): ServerSession {
+  const session = { id: sessionID, startedAt: at(startedAt), ...(seats && { seats }) }
+  if (players.length > 0 || initialPlayers.length === 0) return { ...session, players }
+  return { ...session, players: initialPlayers, areExpected: true }
 }
 
 function rowOf(
@@ -113,10 +119,10 @@ function rowOf(
   build: string,
   sessions: ReadonlyMap<string, readonly ServerSession[]>,
 ): ServerRow {
-  const { state, health, message, sessionID } = status
+  const { state, health, message, sessionID, sessions: numbered = [{ sessionID }] } = status
   const times = { maintenance: at(status.nextScheduledMaintenance), reservedUntil: at(status.reservedUntil) }
   const { name, namespace } = metadata
-  const known = sessionID === undefined ? [] : [{ id: sessionID, players: [] }]
+  const known = numbered.flatMap(({ sessionID: id }) => (id === undefined ? [] : [{ id, players: [] }]))
   const all = withSessions(sessions.get(keyOf(metadata)) ?? known)
   return { name, namespace, build, state, health, since: sinceOf(metadata, status), ...all, message, ...times }
 }
@@ -168,8 +174,10 @@ export function withPlayers(model: Model, build: string, session: GameSessionBod
 export function withSeats(model: Model, build: string, { server, sessionID, seats }: GameSessionBody): Model {
   const rows = serversOf(model, build)
   const row = rows.get(keyOf(server))
-  if (row?.session?.id !== sessionID) return model
-  const changed = new Map(rows).set(keyOf(row), { ...row, session: { ...row.session, seats } })
+  const sessions = row ? sessionsIn(row) : []
+  if (!row || !sessions.some(({ id }) => id === sessionID)) return model
+  const all = sessions.map((one) => (one.id === sessionID ? { ...one, seats } : one))
+  const changed = new Map(rows).set(keyOf(row), { ...row, ...withSessions(all) })
   return { ...model, servers: new Map(model.servers).set(build, changed) }
 }
 
@@ -212,15 +220,26 @@ export function serversOf(model: Model, build: string): ReadonlyMap<string, Serv
   return model.servers.get(build) ?? noServers
 }
 
+/** Number of connected players. */
 export function playersOf(model: Model, build: string): number {
   let players = 0
-  for (const { state, session } of serversOf(model, build).values())
-    if (state === 'Active') players += connectedIn(session)
+  for (const row of serversOf(model, build).values()) if (row.state === 'Active') players += connectedTo(row).length
   return players
 }
 
-export function connectedIn(session: ServerSession | undefined): number {
-  return session === undefined || session.areExpected ? 0 : session.players.length
+/** Number of sessions on the Active servers. */
+export function sessionCountOf(model: Model, build: string): number {
+  let sessions = 0
+  for (const row of serversOf(model, build).values())
+    if (row.state === 'Active') sessions += Math.max(1, sessionsIn(row).length)
+  return sessions
+}
+
+/** The players connected to a server, each once, however many sessions it has. */
+export function connectedTo(row: Pick<ServerRow, 'session' | 'others'>): readonly string[] {
+  const { session, others } = row
+  if (others === undefined) return session === undefined || session.areExpected ? [] : session.players
+  return [...new Set(sessionsIn(row).flatMap(({ areExpected, players }) => (areExpected ? [] : players)))]
 }
 
 /** Allocations in the last 60 s are not known to the second, so this is the last full minute, or this one if it has more. */
@@ -231,7 +250,7 @@ export function perMinute(minutes: readonly Minute[], now: number): number {
 }
 
 /** Crashes in the last hour, to the minute. Counted by the minute, because only the latest crashes are kept. */
-export function crashesInHour(minutes: readonly Minute[], now: number): number {
+export function crashesInHour(minutes: readonly Pick<Minute, 'at' | 'crashes'>[], now: number): number {
   const recent = minutes.filter(({ at }) => at > now - 60 * minuteMs)
   return recent.reduce((sum, { crashes }) => sum + crashes, 0)
 }

@@ -109,7 +109,10 @@ function apply(draft: Draft, event: StreamedEvent): void {
     case 'Allocated':
       // A snapshot may know its players already.
       if (!sessionsIn(row).some(({ id }) => id === event.sessionID))
-        draft.set({ ...row, ...withSessions([...sessionsIn(row), { id: event.sessionID, players: [] }]) })
+        draft.set({
+          ...row,
+          ...withSessions([...sessionsIn(row), { id: event.sessionID, startedAt: event.at, players: [] }]),
+        })
       break
     case 'SessionEnded':
       if (known) draft.set({ ...known, ...withSessions(sessionsIn(known).filter(({ id }) => id !== event.sessionID)) })
@@ -119,8 +122,11 @@ function apply(draft: Draft, event: StreamedEvent): void {
       break
     case 'PlayersChanged':
       // Of several sessions, the game does not say in which they are.
-      if (known?.session && !known.others)
-        draft.set({ ...known, session: { ...known.session, players: event.players, areExpected: false } })
+      if (known?.session)
+        draft.set({
+          ...known,
+          ...withSessions(sessionsIn(known).map((one) => ({ ...one, players: event.players, areExpected: false }))),
+        })
       break
     case 'MaintenanceAnnounced':
       if (known) draft.set({ ...known, maintenance: event.beginsAt })

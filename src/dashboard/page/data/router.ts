@@ -31,6 +31,10 @@ export const linkTo = {
   tryIt: '#/try',
   build: (ref: Ref) => `#/builds/${pathOf(ref)}`,
   server: (ref: Ref) => `#/servers/${pathOf(ref)}`,
+  /** The build, with its spec in the editor. */
+  editSpec: (ref: Ref) => `#/builds/${pathOf(ref)}?edit=spec`,
+  sessionsWith: (text: string) => `#/sessions?${new URLSearchParams({ text })}`,
+  eventsWith: (text: string) => `#/events?${new URLSearchParams({ text })}`,
 }
 
 function pathOf({ namespace, name }: Ref): string {

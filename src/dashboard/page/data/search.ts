@@ -1,6 +1,6 @@
 /** Finds builds, servers, sessions and players in the model. Pure. */
 import { keyOf, type Ref } from '../../../rules/model/resources.js'
-import { type Model, type ServerRow, type ServerSession, sessionsIn } from './model.js'
+import { connectedTo, type Model, type ServerRow, type ServerSession, sessionsIn } from './model.js'
 
 export interface Found {
   readonly kind: 'build' | 'server' | 'session' | 'player'
@@ -27,15 +27,21 @@ export function search(model: Model, text: string, limit = 12): readonly Found[]
   }
   for (const row of rowsOf(model)) {
     consider({ kind: 'server', name: row.name, ref: row, note: `server, ${row.state}` })
-    for (const { id, players } of sessionsIn(row)) {
+    for (const { id } of sessionsIn(row))
       consider({ kind: 'session', name: id, ref: row, note: `session on ${row.name}` })
-      for (const player of players) consider({ kind: 'player', name: player, ref: row, note: `player on ${row.name}` })
-    }
+    for (const player of namedOn(row))
+      consider({ kind: 'player', name: player, ref: row, note: `player on ${row.name}` })
   }
   return found
     .toSorted((a, b) => a.rank - b.rank)
     .slice(0, limit)
     .map(({ one }) => one)
+}
+
+/** Connected and expected players, each once. */
+function namedOn({ session, others }: ServerRow): Iterable<string> {
+  if (others === undefined) return session?.players ?? []
+  return new Set(sessionsIn({ session, others }).flatMap(({ players }) => players))
 }
 
 export function* rowsOf(model: Model): Generator<ServerRow> {
@@ -56,26 +62,34 @@ export interface PlayerRow {
   readonly player: string
   /** The session expects the player, and its game has not reported any yet. */
   readonly isExpected: boolean
-  readonly sessionID: string
+  /** Undefined if the server has several: its game does not say in which one the player is. */
+  readonly session: ServerSession | undefined
   readonly server: ServerRow
 }
 
-/** Players whose name contains the text, by name. */
+/** Players whose name contains the text, by name. Those that are connected are listed once for each server. */
 export function playersFound(model: Model, text: string): readonly PlayerRow[] {
   const wanted = text.trim().toLowerCase()
-  const found = sessionsOf(model, '').flatMap(({ id, players, areExpected = false, server }) =>
-    players
-      .filter((player) => player.toLowerCase().includes(wanted))
-      .map((player) => ({ player, isExpected: areExpected, sessionID: id, server })),
-  )
+  const found: PlayerRow[] = []
+  const consider = (player: string, row: Omit<PlayerRow, 'player'>) => {
+    if (player.toLowerCase().includes(wanted)) found.push({ player, ...row })
+  }
+  for (const server of rowsOf(model)) {
+    if (!hasSessions(server)) continue
+    const session = server.others === undefined ? server.session : undefined
+    for (const player of connectedTo(server)) consider(player, { isExpected: false, session, server })
+    for (const one of sessionsIn(server))
+      if (one.areExpected)
+        for (const player of one.players) consider(player, { isExpected: true, session: one, server })
+  }
   return found.toSorted((a, b) => (a.player < b.player ? -1 : a.player > b.player ? 1 : 0))
 }
 
-export interface SessionRow {
-  readonly id: string
-  readonly players: readonly string[]
-  readonly areExpected?: boolean
-  readonly seats?: ServerSession['seats']
+function hasSessions({ state }: ServerRow): boolean {
+  return state === 'Active' || state === 'Terminating'
+}
+
+export interface SessionRow extends ServerSession {
   readonly server: ServerRow
 }
 
@@ -84,12 +98,12 @@ export function sessionsOf(model: Model, text: string): readonly SessionRow[] {
   const wanted = text.trim().toLowerCase()
   const sessions: SessionRow[] = []
   for (const server of rowsOf(model)) {
-    if (server.state !== 'Active' && server.state !== 'Terminating') continue
+    if (!hasSessions(server)) continue
     for (const session of sessionsIn(server)) {
       const texts = [session.id, server.name, ...session.players]
       if (wanted !== '' && !texts.some((one) => one.toLowerCase().includes(wanted))) continue
       sessions.push({ ...session, server })
     }
   }
-  return sessions.toSorted((a, b) => b.server.since - a.server.since)
+  return sessions.toSorted((a, b) => (b.startedAt ?? 0) - (a.startedAt ?? 0))
 }

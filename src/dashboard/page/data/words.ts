@@ -1,5 +1,5 @@
 /** Words for what the fleet reports. Pure. */
-import { adviceFor as adviceOfRule } from '../../../rules/model/problems.js'
+import { adviceFor as adviceOfRule, type ProblemKind } from '../../../rules/model/problems.js'
 import { type ConditionType, conditionTypes, type ServerState } from '../../../rules/model/resources.js'
 import type { ActivityCrash } from '../../../contracts/observer.js'
 
@@ -17,9 +17,28 @@ function isKnown(type: string): type is ConditionType {
   return known.has(type)
 }
 
-/** What an operator can do about a condition. Empty for one that this page does not know. */
-export function adviceFor(type: string): string {
+/** What an operator can do about a condition. Empty for one that this page does not know. `isStopped`: the build is at its crash limit. */
+export function adviceFor(type: string, isStopped = false): string {
+  if (isStopped && type === 'Crashing')
+    return 'The fleet starts no more servers of this build until crashesToMarkUnhealthy is raised.'
   return isKnown(type) ? adviceOfRule(type) : ''
+}
+
+/** Problems in a word, beside the name of their build. */
+export const kindWords: Readonly<Record<ProblemKind, string>> = {
+  Host: 'host',
+  Unhealthy: 'stopped',
+  Crashing: 'crashing',
+  CreateBlocked: 'CreateBlocked',
+  Disappearing: 'Disappearing',
+  LateServers: 'LateServers',
+  LongSession: 'LongSession',
+  Draining: 'drained',
+  Clamped: 'Clamped',
+  Invalid: 'Invalid',
+  MaxReached: 'full',
+  ServersUnhealthy: 'unhealthy servers',
+  ServersPending: 'servers pending',
 }
 
 const steps = [
@@ -44,6 +63,11 @@ export function milliseconds(ms: number): string {
 export function causeIn({ message, server }: Pick<ActivityCrash, 'message' | 'server'>): string {
   const prefix = `${server.name} is terminating: `
   return message.startsWith(prefix) ? message.slice(prefix.length) : message
+}
+
+/** Without the path of a log on the host, which the page shows itself. */
+export function withoutLogPath(text: string): string {
+  return text.replaceAll(/[:;,] see \S+\.log\b/g, '')
 }
 
 export function plural(count: number, one: string, many = `${one}s`): string {

@@ -1,16 +1,20 @@
 /** A button that first says what it will do, and then shows whether it did. */
 import { useSignal } from '@preact/signals'
 import type { ComponentChildren } from 'preact'
+import { staleness } from '../data/live.js'
 import { Dialog } from './dialog.js'
 
 export interface ActionProps {
-  /** On the button, and the title of the dialog. */
+  /** On the button. */
   readonly name: string
+  /** Of the dialog: names what the action concerns. */
+  readonly title: string
   /** On the button, in place of the name: a sign of one letter. */
   readonly label?: string | undefined
   /** On the button that takes the action. */
   readonly verb: string
   readonly isDangerous?: boolean
+  readonly isSmall?: boolean | undefined
   /** Why it cannot be taken with what the form says, if so. */
   readonly problem?: string | undefined
   readonly run: () => Promise<unknown>
@@ -19,7 +23,10 @@ export interface ActionProps {
   readonly onOpen?: () => void
 }
 
-export function Action({ name, label, verb, isDangerous = false, problem, run, children, onOpen }: ActionProps) {
+export function Action(props: ActionProps) {
+  const { name, title, label, verb, isDangerous = false, isSmall = label !== undefined, run, children, onOpen } = props
+  const isOff = staleness.value !== undefined
+  const problem = isOff ? 'This page shows old data. Wait until it is live again.' : props.problem
   const isOpen = useSignal(false)
   const isRunning = useSignal(false)
   const failure = useSignal('')
@@ -46,14 +53,15 @@ export function Action({ name, label, verb, isDangerous = false, problem, run, c
     <>
       <button
         type="button"
-        class={label === undefined ? (isDangerous ? 'danger' : '') : 'small step'}
+        class={`${isSmall ? 'small' : ''} ${label === undefined ? '' : 'step'} ${isDangerous ? 'danger' : ''}`}
+        disabled={isOff && !isOpen.value}
         aria-label={label === undefined ? undefined : name}
         onClick={open}
       >
         {label ?? name}
       </button>
       {isOpen.value ? (
-        <Dialog title={name} onClose={() => (isOpen.value = false)}>
+        <Dialog title={title} onClose={() => (isOpen.value = false)}>
           <form class="action" onSubmit={(event) => void submit(event)}>
             {children}
             {failure.value === '' ? null : (
@@ -67,8 +75,12 @@ export function Action({ name, label, verb, isDangerous = false, problem, run, c
                 type="submit"
                 class={isDangerous ? 'danger' : 'main'}
                 disabled={problem !== undefined || isRunning.value}
+                data-first={!isDangerous}
               >
                 {isRunning.value ? 'Working…' : verb}
+              </button>
+              <button type="button" onClick={() => (isOpen.value = false)} data-first={isDangerous}>
+                Cancel
               </button>
             </div>
           </form>

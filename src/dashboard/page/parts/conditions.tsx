@@ -3,7 +3,13 @@ import type { WireCondition } from '../../../rules/model/wire.js'
 import { adviceFor } from '../data/words.js'
 import { Ago } from './parts.js'
 
-export function Conditions({ of }: { readonly of: readonly WireCondition[] }) {
+interface ConditionsProps {
+  readonly of: readonly WireCondition[]
+  /** The build is at its crash limit. */
+  readonly isStopped: boolean
+}
+
+export function Conditions({ of, isStopped }: ConditionsProps) {
   if (of.length === 0) return null
   return (
     <ul class="conditions">
@@ -11,7 +17,7 @@ export function Conditions({ of }: { readonly of: readonly WireCondition[] }) {
         <li key={type} class={type === 'Draining' ? 'info' : 'warn'}>
           <b>{type}</b> <Ago at={Date.parse(lastTransitionTime)} />
           <p>{message}</p>
-          <p class="quiet">{adviceFor(type)}</p>
+          <p class="quiet">{adviceFor(type, isStopped)}</p>
         </li>
       ))}
     </ul>

@@ -16,6 +16,7 @@ export function Dialog({ title, onClose, children }: DialogProps) {
   useLayoutEffect(() => {
     opener.current = document.activeElement
     dialog.current?.showModal()
+    focusFirst(dialog.current)
   }, [])
   useEffect(
     () => () => {
@@ -36,4 +37,12 @@ export function Dialog({ title, onClose, children }: DialogProps) {
       {children}
     </dialog>
   )
+}
+
+/** A field to fill in, else the control that is safe or meant, and not the one that closes, which the browser would choose. */
+function focusFirst(dialog: HTMLDialogElement | null): void {
+  const field = dialog?.querySelector<HTMLInputElement>('input:is([type=number], [type=text])')
+  const control = field ?? dialog?.querySelector<HTMLElement>('[data-first=true]:enabled, form button[type=button]')
+  control?.focus()
+  field?.select()
 }

@@ -21,7 +21,7 @@ export function Ago({ at }: { readonly at: number }) {
 export function Clock({ at }: { readonly at: number }) {
   return (
     <time dateTime={new Date(at).toISOString()} title={instant(at)}>
-      {new Date(at).toLocaleTimeString()}
+      {new Date(at).toLocaleTimeString(undefined, { hourCycle: 'h23' })}
     </time>
   )
 }

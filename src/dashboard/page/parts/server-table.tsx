@@ -1,6 +1,6 @@
 /** Servers in rows, however many there are. */
 import { keyOf } from '../../../rules/model/resources.js'
-import { connectedIn, type ServerRow } from '../data/model.js'
+import { connectedTo, type ServerRow, sessionsIn } from '../data/model.js'
 import { linkTo } from '../data/router.js'
 import { Ago, HealthTag, Instant, StateTag } from './parts.js'
 import { type Column, Table } from './table.js'
@@ -13,8 +13,11 @@ const columns: readonly Column<ServerRow>[] = [
   {
     name: 'Session',
     class: 'session',
-    title: ({ session }) => session?.id,
-    cell: ({ session, message, maintenance }) => (
+    title: (row) =>
+      sessionsIn(row)
+        .map(({ id }) => id)
+        .join('\n'),
+    cell: ({ session, others, message, maintenance }) => (
       <>
         {maintenance === undefined ? null : (
           <>
@@ -23,11 +26,18 @@ const columns: readonly Column<ServerRow>[] = [
             </span>{' '}
           </>
         )}
-        {session?.id ?? <span class="quiet">{message ?? '–'}</span>}
+        {others ? <b>{others.length + 1} sessions: </b> : null}
+        {session ? (
+          sessionsIn({ session, others })
+            .map(({ id }) => id)
+            .join(', ')
+        ) : (
+          <span class="quiet">{message ?? '–'}</span>
+        )}
       </>
     ),
   },
-  { name: 'Players', class: 'number', cell: ({ session }) => (session ? connectedIn(session) : '') },
+  { name: 'Players', class: 'number', cell: (row) => (row.session ? connectedTo(row).length : '') },
 ]
 
 export function ServerTable({ rows }: { readonly rows: readonly ServerRow[] }) {

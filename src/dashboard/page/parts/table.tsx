@@ -20,13 +20,14 @@ export interface TableProps<T> {
   readonly columns: readonly Column<T>[]
   readonly rows: readonly T[]
   readonly keyOf: (row: T) => string | number
-  /** In CSS pixels, for screens on which a row does not fit in one line. Default: as everywhere. */
+  /** In CSS pixels, for screens on which a row does not fit in one line. Default: enough for a finger. */
   readonly narrowRowHeight?: number
 }
 
 const rowHeight = 36
+const fingerHeight = 44
 
-export function Table<T>({ label, kind, columns, rows, keyOf, narrowRowHeight = rowHeight }: TableProps<T>) {
+export function Table<T>({ label, kind, columns, rows, keyOf, narrowRowHeight = fingerHeight }: TableProps<T>) {
   const isNarrow = useNarrow()
   const head = (
     <div class={`row head ${kind}`} role="row" aria-rowindex={1}>

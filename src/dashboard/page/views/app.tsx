@@ -2,7 +2,7 @@
 import { useSignal } from '@preact/signals'
 import { useEffect, useRef } from 'preact/hooks'
 import { isOwnSignIn, token } from '../data/access.js'
-import { failure, isLoaded, link, signOut } from '../data/live.js'
+import { failure, isLoaded, link, signOut, staleness } from '../data/live.js'
 import { linkTo, route } from '../data/router.js'
 import type { Route } from '../data/routes.js'
 import { LateFailures } from '../changes/late-failures.js'
@@ -12,6 +12,8 @@ import { ConnectionState } from './connection-state.js'
 import { EventsView } from './events.js'
 import { Help } from './help.js'
 import { Overview } from './overview.js'
+import { ProblemBar } from './problems/problem-bar.js'
+import { StaleBanner } from './problems/stale-banner.js'
 import { PlayersView } from './sessions/players.js'
 import { SearchBox } from './search-box.js'
 import { ServerView } from './server.js'
@@ -83,12 +85,23 @@ export function App() {
         </button>
       </header>
       <LateFailures />
-      <main id="main" ref={main} tabIndex={-1}>
+      {isOfNoFleet() ? null : (
+        <>
+          <StaleBanner />
+          <ProblemBar />
+        </>
+      )}
+      <main id="main" ref={main} tabIndex={-1} class={staleness.value ? 'stale' : ''}>
         <Content route={current} />
       </main>
       <Help shows={showsHelp} />
     </>
   )
+}
+
+/** The caller may not see the fleet, or another host leads it. */
+function isOfNoFleet(): boolean {
+  return link.value.state === 'refused' || failure.value?.code === 'not-leader'
 }
 
 function Content({ route: { view, ref, query } }: { readonly route: Route }) {
@@ -150,7 +163,9 @@ function titleOf({ view, ref }: Route): string {
 function keepBelow(head: HTMLElement | null): (() => void) | undefined {
   if (head === null) return undefined
   const observer = new ResizeObserver(() => {
-    document.documentElement.style.scrollPaddingTop = `${head.offsetHeight + 8}px`
+    const { style } = document.documentElement
+    style.scrollPaddingTop = `${head.offsetHeight + 8}px`
+    style.setProperty('--head', `${head.offsetHeight}px`)
   })
   observer.observe(head)
   return () => observer.disconnect()

@@ -6,16 +6,20 @@ import type { OperationName } from '../../../http/operations.js'
 import { rights } from '../data/access.js'
 import { begun } from '../changes/begun.js'
 import {
+  blockedReason,
   deleteConsequence,
   drainConsequence,
+  type Matches,
   type Scale,
   scaleChange,
   scaleConsequence,
   scaleProblem,
+  stoppedReason,
 } from '../data/consequences.js'
 import { fleet, model, stats } from '../data/live.js'
-import { countsOf, playersOf } from '../data/model.js'
+import { countsOf, playersOf, sessionCountOf } from '../data/model.js'
 import { go, linkTo } from '../data/router.js'
+import { plural } from '../data/words.js'
 import { Action } from '../parts/action.js'
 
 export function BuildActions({ build }: { readonly build: GameServerBuild }) {
@@ -36,9 +40,10 @@ interface BuildProps {
   readonly build: GameServerBuild
 }
 
-function playersIn({ metadata }: GameServerBuild): number {
+function matchesOf({ metadata }: GameServerBuild): Matches {
   const key = keyOf(metadata)
-  return stats.value?.builds.find((one) => keyOf(one.build) === key)?.players ?? playersOf(model.value, key)
+  const counted = stats.value?.builds.find((one) => keyOf(one.build) === key)
+  return { sessions: sessionCountOf(model.value, key), players: counted?.players ?? playersOf(model.value, key) }
 }
 
 interface ScaleActionProps extends BuildProps {
@@ -47,9 +52,11 @@ interface ScaleActionProps extends BuildProps {
   readonly label?: string
   /** What the form begins with, besides the spec. */
   readonly begin?: Partial<Scale>
+  readonly isSmall?: boolean
 }
 
-function ScaleAction({ build: { metadata, spec }, name = 'Scale', label, begin }: ScaleActionProps) {
+export function ScaleAction({ build, name = 'Scale', label, begin, isSmall }: ScaleActionProps) {
+  const { metadata, spec } = build
   const standingBy = useSignal('')
   const max = useSignal('')
   /** Somebody else may change the spec while the form is open. */
@@ -64,7 +71,9 @@ function ScaleAction({ build: { metadata, spec }, name = 'Scale', label, begin }
   return (
     <Action
       name={name}
+      title={`Scale ${metadata.name}`}
       label={label}
+      isSmall={isSmall}
       verb="Scale"
       problem={problem}
       run={() => fleet.builds.patch(metadata, change)}
@@ -95,7 +104,9 @@ function ScaleAction({ build: { metadata, spec }, name = 'Scale', label, begin }
           )
         })}
       </div>
-      {problem === undefined ? <p>{scaleConsequence(countsOf(model.value, keyOf(metadata)), wanted)}</p> : null}
+      {problem === undefined ? (
+        <p>{scaleConsequence(countsOf(model.value, keyOf(metadata)), wanted, blockedReason(build))}</p>
+      ) : null}
     </Action>
   )
 }
@@ -131,6 +142,7 @@ function DrainAction({ build }: BuildProps) {
   return (
     <Action
       name="Drain"
+      title={`Drain ${build.metadata.name}`}
       verb="Drain"
       run={() =>
         begun(`The drain of ${build.metadata.name} has failed`, fleet.builds.drain(build.metadata, { active }))
@@ -144,15 +156,62 @@ function DrainAction({ build }: BuildProps) {
         />
         End running matches, too
       </label>
-      <p>{drainConsequence(counts, playersIn(build), endsMatches.value)}</p>
+      <p>{drainConsequence(counts, matchesOf(build), endsMatches.value)}</p>
     </Action>
   )
 }
 
-function ResumeAction({ build: { metadata, spec } }: BuildProps) {
+interface SizedProps extends BuildProps {
+  readonly isSmall?: boolean
+}
+
+export function ResumeAction({ build, isSmall }: SizedProps) {
+  const { metadata, spec } = build
   return (
-    <Action name="Resume" verb="Resume" run={() => fleet.builds.resume(metadata)}>
-      <p>{scaleConsequence(countsOf(model.value, keyOf(metadata)), spec)}</p>
+    <Action
+      name="Resume"
+      title={`Resume ${metadata.name}`}
+      verb="Resume"
+      isSmall={isSmall}
+      run={() => fleet.builds.resume(metadata)}
+    >
+      <p>{scaleConsequence(countsOf(model.value, keyOf(metadata)), spec, stoppedReason(build))}</p>
+    </Action>
+  )
+}
+
+/** For a build that is stopped at its crash limit. */
+export function RaiseLimitAction({ build, isSmall }: SizedProps) {
+  const { metadata, spec, status } = build
+  const limit = useSignal('')
+  const wanted = numberIn(limit.value)
+  const raised = { spec, status: { ...status, health: 'Healthy' as const } }
+  const isEnough = Number.isInteger(wanted) && wanted > status.crashesCount
+  return (
+    <Action
+      name="Raise the limit"
+      title={`Raise the crash limit of ${metadata.name}`}
+      verb="Raise the limit"
+      isSmall={isSmall}
+      problem={
+        isEnough ? undefined : `Must be a whole number above ${status.crashesCount}, the number of crashes so far.`
+      }
+      run={() => fleet.builds.update(metadata, { crashesToMarkUnhealthy: wanted })}
+      onOpen={() => {
+        const before = spec.crashesToMarkUnhealthy ?? status.crashesCount
+        limit.value = String(status.crashesCount + Math.max(1, before))
+      }}
+    >
+      <label>
+        Crashes until the build is stopped (crashesToMarkUnhealthy)
+        <input type="number" min="1" value={limit} onInput={(event) => (limit.value = event.currentTarget.value)} />
+      </label>
+      {isEnough ? (
+        <p>
+          {scaleConsequence(countsOf(model.value, keyOf(metadata)), spec, blockedReason(raised))} After{' '}
+          {plural(wanted - status.crashesCount, 'more crash', 'more crashes')} the build is stopped again.
+        </p>
+      ) : null}
     </Action>
   )
 }
@@ -167,13 +226,14 @@ function DeleteAction({ build }: BuildProps) {
   return (
     <Action
       name="Delete"
+      title={`Delete ${name}`}
       verb={`Delete ${name}`}
       isDangerous
       problem={typed.value === name ? undefined : `Type ${name} to confirm.`}
       run={remove}
       onOpen={() => (typed.value = '')}
     >
-      <p>{deleteConsequence(countsOf(model.value, keyOf(build.metadata)), playersIn(build))}</p>
+      <p>{deleteConsequence(countsOf(model.value, keyOf(build.metadata)), matchesOf(build))}</p>
       <label>
         Name of the build
         <input

@@ -5,8 +5,10 @@ import { keyOf, type Ref, type ServerState, serverStates } from '../../../rules/
 import type { GameServerBuild } from '../../../rules/model/wire.js'
 import { useActivity } from '../charts/use-activity.js'
 import { rights } from '../data/access.js'
+import { noServersText } from '../data/consequences.js'
 import { connections, model, stats } from '../data/live.js'
-import { countsOf, playersOf, type ServerRow, serversOf } from '../data/model.js'
+import { type Counts, countsOf, playersOf, type ServerRow, serversOf, sessionsIn } from '../data/model.js'
+import { readinessOf } from '../data/readiness.js'
 import { linkTo } from '../data/router.js'
 import { plural, stateWords } from '../data/words.js'
 import { Conditions } from '../parts/conditions.js'
@@ -52,19 +54,19 @@ function KnownBuild({ build }: { readonly build: GameServerBuild }) {
             </>
           )}
         </span>
-        {status.health === 'Unhealthy' ? <span class="tag bad">unhealthy</span> : null}
+        {status.health === 'Unhealthy' ? <span class="tag down">stopped</span> : null}
         <BuildActions build={build} />
       </header>
       <section class="panel" aria-label="Servers by state">
         <StateBar counts={counts} max={spec.max} />
-        <Facts build={build} standingBy={counts.StandingBy} />
+        <Facts build={build} counts={counts} />
         <Rollout build={build} />
-        <Conditions of={status.conditions ?? []} />
+        <Conditions of={status.conditions ?? []} isStopped={status.health === 'Unhealthy'} />
       </section>
       <BuildLastHour of={activity} />
-      <Servers build={key} />
+      <Servers of={build} />
       <div class="columns">
-        <Crashes of={activity} />
+        <Crashes of={activity} build={build} />
         <Spec build={build} />
       </div>
     </>
@@ -74,12 +76,13 @@ function KnownBuild({ build }: { readonly build: GameServerBuild }) {
 interface FactsProps {
   readonly build: GameServerBuild
   /** Counted from the servers: the build itself is not read again for each of their changes. */
-  readonly standingBy: number
+  readonly counts: Counts
 }
 
-function Facts({ build, standingBy }: FactsProps) {
+function Facts({ build, counts }: FactsProps) {
   const { metadata, spec, status } = build
   const own = stats.value?.builds.find((one) => keyOf(one.build) === keyOf(metadata))
+  const { isMaxReached } = readinessOf(build, counts)
   return (
     <dl class="facts-list">
       <div>
@@ -91,7 +94,8 @@ function Facts({ build, standingBy }: FactsProps) {
       <div>
         <dt>standing by</dt>
         <dd>
-          {standingBy.toLocaleString('en')} of {spec.standingBy.toLocaleString('en')}{' '}
+          {counts.StandingBy.toLocaleString('en')} of {spec.standingBy.toLocaleString('en')}
+          {isMaxReached ? <span class="max-reached"> max reached</span> : null}{' '}
           <ScaleStep build={build} field="standingBy" by={-1} /> <ScaleStep build={build} field="standingBy" by={1} />
         </dd>
       </div>
@@ -108,23 +112,25 @@ function Facts({ build, standingBy }: FactsProps) {
       </div>
       <div>
         <dt>callers waiting</dt>
-        <dd>{(own?.waiting ?? 0).toLocaleString('en')}</dd>
+        <dd>{own?.waiting.toLocaleString('en') ?? '–'}</dd>
       </div>
       <div>
         <dt>crashes</dt>
         <dd>
           {status.crashesCount.toLocaleString('en')}
-          {spec.crashesToMarkUnhealthy === undefined ? '' : ` of ${spec.crashesToMarkUnhealthy} until unhealthy`}
+          {spec.crashesToMarkUnhealthy === undefined
+            ? ''
+            : `, limit ${spec.crashesToMarkUnhealthy.toLocaleString('en')}`}
         </dd>
       </div>
     </dl>
   )
 }
 
-function Servers({ build }: { readonly build: string }) {
+function Servers({ of }: { readonly of: GameServerBuild }) {
   const text = useSignal('')
   const state = useSignal<ServerState | ''>('')
-  const all = [...serversOf(model.value, build).values()]
+  const all = [...serversOf(model.value, keyOf(of.metadata)).values()]
   const shown = all.filter((row) => (state.value === '' || row.state === state.value) && has(row, text.value))
   const filters = (
     <div class="filters">
@@ -156,15 +162,14 @@ function Servers({ build }: { readonly build: string }) {
       {shown.length > 0 ? (
         <ServerTable rows={shown} />
       ) : (
-        <p class="quiet">
-          {all.length === 0 ? 'No servers. They appear here as the fleet starts them.' : 'No server fits the filter.'}
-        </p>
+        <p class="quiet">{all.length === 0 ? noServersText(of) : 'No server fits the filter.'}</p>
       )}
     </Section>
   )
 }
 
-function has({ name, session }: ServerRow, text: string): boolean {
+function has(row: ServerRow, text: string): boolean {
   const wanted = text.trim().toLowerCase()
-  return [name, session?.id ?? '', ...(session?.players ?? [])].some((one) => one.toLowerCase().includes(wanted))
+  const texts = sessionsIn(row).flatMap(({ id, players }) => [id, ...players])
+  return [row.name, ...texts].some((one) => one.toLowerCase().includes(wanted))
 }

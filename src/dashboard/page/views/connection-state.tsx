@@ -1,6 +1,6 @@
 /** Whether what the page shows is what is: live, stale, or not connected yet; and what troubles the host. */
 import { isOwnSignIn } from '../data/access.js'
-import { health, link, now } from '../data/live.js'
+import { failure, health, isLoaded, link, now } from '../data/live.js'
 import { duration } from '../data/words.js'
 
 export function ConnectionState() {
@@ -38,6 +38,9 @@ function stateOf(): ShownState {
       announced: 'Stale, reconnecting',
     }
   }
+  if (failure.value?.code === 'not-leader') return { kind: 'waiting', text: 'Stands by', detail: failure.value.message }
+  if (failure.value) return { kind: 'bad', text: 'Cannot be read', detail: `${failure.value.message}. Trying again.` }
+  if (!isLoaded.value) return { kind: 'waiting', text: 'Connecting' }
   const { problems = [] } = health.value ?? {}
   if (problems.length > 0) return { kind: 'waiting', text: 'Live, with problems', detail: problems.join('\n') }
   return { kind: 'good', text: 'Live' }

@@ -1,58 +1,59 @@
 /** What an operator does to a server: drain it, end its session, terminate it. */
 import { rights } from '../data/access.js'
 import { begun } from '../changes/begun.js'
+import { drainServerConsequence, terminateConsequence } from '../data/consequences.js'
 import { fleet } from '../data/live.js'
-import type { ServerRow, ServerSession } from '../data/model.js'
+import { connectedTo, type ServerRow, type ServerSession, sessionsIn } from '../data/model.js'
 import { plural } from '../data/words.js'
 import { Action } from '../parts/action.js'
 
 export function ServerActions({ row }: { readonly row: ServerRow }) {
   if (row.state === 'Terminating') return null
-  const session = row.state === 'Active' ? row.session : undefined
+  const sessions = row.state === 'Active' ? sessionsIn(row) : []
+  const [session] = sessions
   return (
     <div class="actions">
       {/* The call names the session, and no namespace. */}
-      {session && !row.others && rights.may('endSession') ? <EndSession row={row} session={session} /> : null}
+      {session && sessions.length === 1 && rights.may('endSession') ? <EndSession row={row} session={session} /> : null}
       {rights.may('drainServer', row) ? (
         <Action
           name="Drain"
+          title={`Drain ${row.name}`}
           verb="Drain"
           run={() => begun(`The drain of ${row.name} has failed`, fleet.servers.drain(row))}
         >
-          <p>{session ? 'Replaces the server when its match is over.' : 'Ends the server now and replaces it.'}</p>
+          <p>{drainServerConsequence(sessions.length)}</p>
         </Action>
       ) : null}
       {rights.may('deleteServer', row) ? (
         <Action
           name="Terminate"
-          verb={`Terminate ${row.name}`}
+          title={`Terminate ${row.name}`}
+          verb="Terminate"
           isDangerous
           run={() => begun(`${row.name} is not terminated`, fleet.servers.delete(row))}
         >
-          <p>
-            Ends the server and replaces it.{' '}
-            {session ? `Its match with ${playersOf(session)} will be ended.` : 'It has no match.'}
-          </p>
+          <p>{terminateConsequence(sessions.length, whoIsOn(row))}</p>
         </Action>
       ) : null}
     </div>
   )
 }
 
-/** `label`: on the button, if there is a column of them. */
-export function EndSession({
-  row: { name, others, state },
-  session,
-  label,
-}: {
+interface EndSessionProps {
   readonly row: ServerRow
   readonly session: ServerSession
+  /** On the button, if there is a column of them. */
   readonly label?: string
-}) {
+}
+
+export function EndSession({ row, session, label }: EndSessionProps) {
+  const { name, others, state } = row
   if (state !== 'Active') return null
   return (
     <Action
-      name={label === undefined ? 'End session' : `End the session on ${name}`}
+      name={label === undefined ? 'End session' : `End the session ${session.id} on ${name}`}
+      title={`End session ${session.id} on ${name}`}
       label={label}
       verb="End session"
       isDangerous
@@ -60,13 +61,19 @@ export function EndSession({
     >
       <p>
         {others
-          ? 'Asks the game to end this session. The others on its server go on.'
-          : `Ends the match with ${playersOf(session)}: the game is told, and the server is replaced after its grace period.`}
+          ? `Asks the game to end this session. The other ${plural(others.length, 'session')} on its server ${others.length === 1 ? 'goes' : 'go'} on.`
+          : `Ends the match with ${whoIsOn(row)}: the game is told, and the server is replaced after its grace period.`}
       </p>
     </Action>
   )
 }
 
-function playersOf({ players, areExpected = false }: ServerSession): string {
-  return plural(players.length, areExpected ? 'expected player' : 'player')
+/** The connected players of a server, and before its game has reported any, those that its sessions expect. */
+function whoIsOn(row: ServerRow): string {
+  const connected = connectedTo(row).length
+  const expected = sessionsIn(row).reduce(
+    (sum, { areExpected, players }) => sum + (areExpected ? players.length : 0),
+    0,
+  )
+  return connected === 0 && expected > 0 ? plural(expected, 'expected player') : plural(connected, 'player')
 }

@@ -7,7 +7,7 @@ import { keyOf, type Ref } from '../../../rules/model/resources.js'
 import type { GameServer } from '../../../rules/model/wire.js'
 import { rights } from '../data/access.js'
 import { connections, fleet, model } from '../data/live.js'
-import { seatsText, sessionsIn, type StreamedEvent } from '../data/model.js'
+import { connectedTo, type StreamedEvent } from '../data/model.js'
 import { linkTo } from '../data/router.js'
 import { findServer } from '../data/search.js'
 import { CopyButton, Failure, HealthTag, Instant, Loading, Notice, Section, StateTag } from '../parts/parts.js'
@@ -15,6 +15,7 @@ import { Timeline } from '../parts/timeline.js'
 import { ServerActions } from './server-actions.js'
 import { ServerLog } from './server-log.js'
 import { ServerData } from './server/data.js'
+import { SessionsOfServer } from './server/sessions.js'
 
 export function ServerView({ of }: { readonly of: Ref }) {
   const row = findServer(model.value, of)
@@ -67,14 +68,12 @@ export function ServerView({ of }: { readonly of: Ref }) {
       {row ? (
         <Place
           server={server.value}
-          players={row.session?.players ?? []}
-          areExpected={row.session?.areExpected}
+          players={connectedTo(row)}
           maintenance={row.maintenance}
           reservedUntil={row.reservedUntil}
-          sessionIDs={sessionsIn(row).map(({ id }) => id)}
-          seats={row.session && seatsText(row.session)}
         />
       ) : null}
+      {row ? <SessionsOfServer server={row} /> : null}
       {server.value ? <ServerData of={server.value} /> : null}
       <div class="columns wide-second">
         <Section title="What happened">
@@ -88,17 +87,15 @@ export function ServerView({ of }: { readonly of: Ref }) {
 
 interface PlaceProps {
   readonly server: GameServer | undefined
-  readonly sessionIDs: readonly string[]
-  readonly seats: string | undefined
+  /** Those that are connected. */
   readonly players: readonly string[]
-  readonly areExpected: boolean | undefined
   /** Wall time in ms. */
   readonly maintenance: number | undefined
   /** Wall time in ms. */
   readonly reservedUntil: number | undefined
 }
 
-function Place({ server, sessionIDs, seats, players, areExpected, maintenance, reservedUntil }: PlaceProps) {
+function Place({ server, players, maintenance, reservedUntil }: PlaceProps) {
   const { publicIP = '', ports = '', nodeName = '', message } = server?.status ?? {}
   const addresses = publicIP === '' ? [] : ports.split(',').map((pair) => `${publicIP}:${pair.split(':')[1] ?? ''}`)
   return (
@@ -121,24 +118,9 @@ function Place({ server, sessionIDs, seats, players, areExpected, maintenance, r
           <dd>{nodeName || <span class="quiet">–</span>}</dd>
         </div>
         <div>
-          <dt>{sessionIDs.length > 1 ? 'sessions' : 'session'}</dt>
-          <dd>
-            {sessionIDs.length === 0 ? <span class="quiet">none</span> : null}
-            {sessionIDs.map((id) => (
-              <code key={id}>{id} </code>
-            ))}
-          </dd>
-        </div>
-        <div>
-          <dt>{areExpected ? 'expected players' : 'players'}</dt>
+          <dt>players</dt>
           <dd>{players.length === 0 ? <span class="quiet">none</span> : players.join(', ')}</dd>
         </div>
-        {seats === undefined ? null : (
-          <div>
-            <dt>seats</dt>
-            <dd>{seats}</dd>
-          </div>
-        )}
         {reservedUntil === undefined ? null : (
           <div>
             <dt>reserved until</dt>

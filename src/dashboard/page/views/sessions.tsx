@@ -6,6 +6,7 @@ import { linkTo, replaceQuery } from '../data/router.js'
 import { type SessionRow, sessionsOf } from '../data/search.js'
 import { plural } from '../data/words.js'
 import { Ago, Section } from '../parts/parts.js'
+import { PlayersOf } from './server/sessions.js'
 import { EndSession } from './server-actions.js'
 import { type Column, Table } from '../parts/table.js'
 
@@ -14,19 +15,14 @@ const columns: readonly Column<SessionRow>[] = [
   {
     name: 'Players',
     title: ({ players }) => players.join(', '),
-    cell: ({ players, areExpected }) =>
-      players.length === 0 ? (
-        <span class="quiet">none</span>
-      ) : (
-        `${areExpected ? 'expects ' : ''}${players.length}: ${players.join(', ')}`
-      ),
+    cell: (session) => <PlayersOf session={session} server={session.server} />,
   },
   {
     name: 'Seats',
     cell: (session) => seatsText(session) ?? <span class="quiet">–</span>,
   },
   { name: 'Server', cell: ({ server }) => server.name },
-  { name: 'Since', cell: ({ server }) => <Ago at={server.since} /> },
+  { name: 'Since', cell: ({ startedAt = 0 }) => <Ago at={startedAt} /> },
 ]
 
 const withEnd: readonly Column<SessionRow>[] = [

@@ -1,12 +1,14 @@
 /** A build's spec, and its editor, which checks while one types and shows the difference before it applies. */
 import { useSignal } from '@preact/signals'
-import { useLayoutEffect, useRef } from 'preact/hooks'
-import type { BuildSpec } from '../../../rules/model/resources.js'
+import { useEffect, useLayoutEffect, useRef } from 'preact/hooks'
+import { type BuildSpec, keyOf } from '../../../rules/model/resources.js'
 import type { GameServerBuild } from '../../../rules/model/wire.js'
 import { rights } from '../data/access.js'
 import { type Draft, keepDraft, keptDraft } from '../changes/drafts.js'
-import { changesIn, lineDiff } from '../data/line-diff.js'
-import { fleet } from '../data/live.js'
+import { fleet, model, staleness } from '../data/live.js'
+import { countsOf } from '../data/model.js'
+import { replaceQuery, route } from '../data/router.js'
+import { effectsOf, type Hunk, specHunks, textOf } from '../data/spec-changes.js'
 import { checkSpec } from '../data/spec-check.js'
 import { CopyButton, Section } from '../parts/parts.js'
 
@@ -26,6 +28,13 @@ export function Spec({ build }: { readonly build: GameServerBuild }) {
     if (hasEnded) requestAnimationFrame(() => editButton.current?.focus())
   }
   const mayEdit = rights.may('applyBuild', build.metadata)
+  const isAskedFor = route.value.query['edit'] !== undefined
+  // A link that leads to the editor has been followed: another visit of this address begins with the spec.
+  useEffect(() => {
+    if (!isAskedFor) return
+    replaceQuery({})
+    if (mayEdit && draft.peek() === undefined) edit(kept.peek() ?? { text, base: text })
+  }, [isAskedFor])
   const aside = (
     <div class="actions">
       {mayEdit && draft.value === undefined ? (
@@ -57,10 +66,6 @@ export function Spec({ build }: { readonly build: GameServerBuild }) {
   )
 }
 
-function textOf(spec: BuildSpec): string {
-  return JSON.stringify(spec, null, 2)
-}
-
 interface EditorProps {
   readonly build: GameServerBuild
   readonly draft: Draft
@@ -75,12 +80,13 @@ function Editor({ build, draft: { text, base }, edit }: EditorProps) {
   const isRunning = useSignal(false)
   const checked = checkSpec(text, build)
   const current = textOf(build.spec)
-  const changes = checked.ok ? changesIn(lineDiff(current, textOf(checked.input.spec))) : []
+  const changes = checked.ok ? specHunks(build.spec, checked.input.spec) : []
+  const isOff = staleness.value !== undefined
   useLeaveWarning(text !== base)
   const problem = checked.ok ? failure.value : checked.problem
   const apply = async (event: Event) => {
     event.preventDefault()
-    if (!checked.ok || changes.length === 0) return
+    if (!checked.ok || changes.length === 0 || isOff) return
     isRunning.value = true
     try {
       await fleet.builds.apply(checked.input)
@@ -115,23 +121,16 @@ function Editor({ build, draft: { text, base }, edit }: EditorProps) {
         {problem === '' ? null : <p class="problem">{problem}</p>}
         {checked.ok && changes.length === 0 ? <p class="quiet">Nothing has changed yet.</p> : null}
       </div>
-      {changes.length === 0 ? null : (
+      {!checked.ok || changes.length === 0 ? null : (
         <>
           <h3>What changes</h3>
-          <pre class="code diff" tabIndex={0} aria-label="What changes">
-            {changes.map(({ kind, text: line }, index) => (
-              <span key={index} class={kind}>
-                {`${signs[kind]} ${line}\n`}
-              </span>
-            ))}
-          </pre>
-          <p class="quiet">
-            A changed template, port or metadata replaces idle servers a few at a time. Matches go on.
-          </p>
+          {changes.map((hunk, index) => (
+            <Change key={index} of={hunk} build={build} after={checked.input.spec} />
+          ))}
         </>
       )}
       <div class="actions">
-        <button type="submit" class="main" disabled={!checked.ok || changes.length === 0 || isRunning.value}>
+        <button type="submit" class="main" disabled={!checked.ok || changes.length === 0 || isRunning.value || isOff}>
           Apply
         </button>
         <button type="button" onClick={() => edit(undefined)}>
@@ -139,6 +138,33 @@ function Editor({ build, draft: { text, base }, edit }: EditorProps) {
         </button>
       </div>
     </form>
+  )
+}
+
+interface ChangeProps {
+  readonly of: Hunk
+  readonly build: GameServerBuild
+  readonly after: BuildSpec
+}
+
+function Change({ of: { line, fields, lines }, build, after }: ChangeProps) {
+  const effects = effectsOf(fields, build, after, countsOf(model.value, keyOf(build.metadata)))
+  return (
+    <div class="hunk">
+      <p>
+        <b>{fields.join(', ') || 'layout'}</b> <span class="quiet">line {line}</span>
+      </p>
+      <pre class="code diff" tabIndex={0} aria-label={`Changes at line ${line}`}>
+        {lines.map(({ kind, text }, index) => (
+          <span key={index} class={kind}>
+            {`${signs[kind]} ${text}\n`}
+          </span>
+        ))}
+      </pre>
+      {effects.map((effect) => (
+        <p key={effect}>{effect}</p>
+      ))}
+    </div>
   )
 }
 

@@ -5,7 +5,7 @@ import type { Allocation } from '../../../contracts/sessions.js'
 import type { GameServerBuild } from '../../../rules/model/wire.js'
 import { baseUrl, rights, token } from '../data/access.js'
 import { asCurl, asTypeScript, type TriedAllocation } from '../data/examples.js'
-import { fleet, model } from '../data/live.js'
+import { fleet, model, staleness } from '../data/live.js'
 import { linkTo } from '../data/router.js'
 import { CopyButton, Notice, Section } from '../parts/parts.js'
 
@@ -121,7 +121,7 @@ function Attempt({ tried, onNewSession, onAttempt, children }: AttemptProps) {
       <form class="action" onSubmit={(event) => void submit(event)}>
         {children}
         <div class="actions">
-          <button type="submit" class="main" disabled={isRunning}>
+          <button type="submit" class="main" disabled={isRunning.value || staleness.value !== undefined}>
             {isRunning.value ? 'Waiting for a server…' : 'Allocate'}
           </button>
           <button type="button" onClick={onNewSession}>

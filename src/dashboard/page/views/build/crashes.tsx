@@ -1,79 +1,92 @@
-/** The crashes of a build in the last hour, each with its cause and the end of its server's log. */
+/** The crashes of a build by their cause, each with the end of its latest server's log. */
 import { useSignal } from '@preact/signals'
-import { FleetError } from '../../../../contracts/errors.js'
-import type { ActivityCrash, FleetActivity } from '../../../../contracts/observer.js'
-import { keyOf, type Ref } from '../../../../rules/model/resources.js'
+import type { FleetActivity } from '../../../../contracts/observer.js'
+import type { GameServerBuild } from '../../../../rules/model/wire.js'
 import { rights } from '../../data/access.js'
-import { fleet } from '../../data/live.js'
+import { type CrashGroup, crashGroups, crashesKnown, unknownBefore } from '../../data/crashes.js'
+import { now } from '../../data/live.js'
 import { linkTo } from '../../data/router.js'
-import { causeIn } from '../../data/words.js'
-import { Ago, Section } from '../../parts/parts.js'
+import { Ago, Clock, Section } from '../../parts/parts.js'
+import { LogTail } from '../log-tail.js'
 
-const shownCrashes = 10
-const tailLines = 20
+const shownGroups = 10
+const namedServers = 5
 
-export function Crashes({ of }: { readonly of: FleetActivity | undefined }) {
-  const crashes = of?.crashes ?? []
-  const total = of?.minutes.reduce((sum, minute) => sum + minute.crashes, 0) ?? 0
+interface CrashesProps {
+  readonly of: FleetActivity | undefined
+  readonly build: GameServerBuild
+}
+
+export function Crashes({ of, build }: CrashesProps) {
+  const groups = crashGroups(of?.crashes ?? [])
+  const cut = unknownBefore(of, [build], now.value)
+  const inHour = crashesKnown(of, [], now.value)
+  const aside = (
+    <span class="quiet">
+      {of === undefined ? '…' : `${inHour.toLocaleString('en')} in the last hour`}
+      {cut === undefined ? null : (
+        <>
+          , unknown before <Clock at={cut} />
+        </>
+      )}
+    </span>
+  )
+  const { crashesCount } = build.status
   return (
-    <Section
-      title="Crashes in the last hour"
-      aside={<span class="quiet">{of ? total.toLocaleString('en') : '…'}</span>}
-    >
-      {crashes.length === 0 ? <p class="quiet">{of ? 'None.' : 'Reading…'}</p> : null}
-      <ul class="plain">
-        {crashes.slice(0, shownCrashes).map((crash) => (
-          <li key={keyOf(crash.server)}>
-            <CrashItem crash={crash} />
+    <Section title="Crashes" aside={aside}>
+      {groups.length === 0 ? (
+        <p class="quiet">
+          {of === undefined
+            ? 'Reading…'
+            : crashesCount === 0
+              ? 'None.'
+              : `None in the last hour; ${crashesCount.toLocaleString('en')} since the build was created.`}
+        </p>
+      ) : null}
+      <ul class="plain crash-groups">
+        {groups.slice(0, shownGroups).map((group, index) => (
+          <li key={`${group.title} ${group.detail}`}>
+            <Group of={group} isFirst={index === 0} />
           </li>
         ))}
       </ul>
-      {total > shownCrashes ? <p class="quiet">These are the latest {shownCrashes}.</p> : null}
     </Section>
   )
 }
 
-function CrashItem({ crash }: { readonly crash: ActivityCrash }) {
-  const log = useSignal<Tail | undefined>(undefined)
-  const onToggle = async (event: Event) => {
-    const isOpen = event.currentTarget instanceof HTMLDetailsElement && event.currentTarget.open
-    if (isOpen && log.value === undefined) log.value = await readTail(crash.server)
-  }
+function Group({ of: { title, detail, crashes }, isFirst }: { readonly of: CrashGroup; readonly isFirst: boolean }) {
+  const [latest] = crashes
+  const isOpen = useSignal(isFirst)
+  const output = crashes.find((crash) => crash.output !== undefined)?.output
+  const servers = crashes.slice(0, namedServers)
   return (
     <>
-      <a href={linkTo.server(crash.server)}>{crash.server.name}</a> <span class="tag bad">{crash.reason}</span>{' '}
-      <Ago at={crash.at} />
-      <p>{causeIn(crash)}</p>
-      {rights.may('readLogs', crash.build) ? (
-        <details onToggle={(event) => void onToggle(event)}>
-          <summary>End of its log</summary>
-          {log.value === undefined ? <p class="quiet">Reading…</p> : <TailOf log={log.value} />}
+      <p>
+        <b>
+          {crashes.length.toLocaleString('en')} × {title}
+        </b>
+        , last <Ago at={latest.at} />
+        {detail === undefined ? null : (
+          <>
+            : <code class="words">{detail}</code>
+          </>
+        )}
+      </p>
+      <p class="quiet">
+        {servers.map(({ server }, index) => (
+          <span key={`${server.name} ${index}`}>
+            {index > 0 ? ', ' : ''}
+            <a href={linkTo.server(server)}>{server.name}</a>
+          </span>
+        ))}
+        {crashes.length > servers.length ? ` and ${(crashes.length - servers.length).toLocaleString('en')} before` : ''}
+      </p>
+      {rights.may('readLogs', latest.build) ? (
+        <details open={isOpen} onToggle={(event) => (isOpen.value = event.currentTarget.open)}>
+          <summary>End of the log of {latest.server.name}</summary>
+          {isOpen.value ? <LogTail of={latest.server} kept={output} /> : null}
         </details>
       ) : null}
     </>
   )
-}
-
-type Tail = { readonly lines: readonly string[] } | { readonly problem: string }
-
-function TailOf({ log }: { readonly log: Tail }) {
-  if ('problem' in log) return <p class="quiet">{log.problem}</p>
-  if (log.lines.length === 0) return <p class="quiet">It has printed nothing.</p>
-  return (
-    <pre class="code" tabIndex={0} aria-label="End of the log">
-      {log.lines.join('\n')}
-    </pre>
-  )
-}
-
-async function readTail(server: Ref): Promise<Tail> {
-  const lines: string[] = []
-  try {
-    for await (const line of fleet.servers.logs(server, { tail: tailLines })) lines.push(line)
-    return { lines }
-  } catch (error) {
-    if (FleetError.is(error, 'not-found'))
-      return { problem: 'The log is gone: this backend keeps it only as long as the server exists.' }
-    return { problem: error instanceof Error ? error.message : String(error) }
-  }
 }

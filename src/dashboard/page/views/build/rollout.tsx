@@ -1,5 +1,9 @@
-/** How far a rolling change is: which servers run the version before it, and which the current one. */
+/** How far a rolling change is: which servers run the version before it, which the current one, and what it waits for. */
+import { keyOf } from '../../../../rules/model/resources.js'
 import type { GameServerBuild } from '../../../../rules/model/wire.js'
+import { model } from '../../data/live.js'
+import { countsOf } from '../../data/model.js'
+import { rolloutWaitsFor } from '../../data/spec-changes.js'
 import { plural } from '../../data/words.js'
 
 export function Rollout({ build }: { readonly build: GameServerBuild }) {
@@ -15,9 +19,7 @@ export function Rollout({ build }: { readonly build: GameServerBuild }) {
         <b>{outdated.toLocaleString('en')}</b> on the version before <span aria-hidden="true">→</span>{' '}
         <b>{updated.toLocaleString('en')}</b> of {plural(total, 'server')} on the current version
       </p>
-      <p class="quiet">
-        Idle servers are replaced a few at a time. A server with a match stays until the match is over.
-      </p>
+      <p class="quiet">{rolloutWaitsFor(build, countsOf(model.value, keyOf(build.metadata)))}</p>
     </div>
   )
 }

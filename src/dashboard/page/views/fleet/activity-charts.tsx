@@ -2,10 +2,12 @@
 import type { ActivityMinute, FleetActivity } from '../../../../contracts/observer.js'
 import type { Series } from '../../charts/series.js'
 import { TimeChart, type TimeChartProps } from '../../charts/time-chart.js'
-import { now } from '../../data/live.js'
+import { keyOf } from '../../../../rules/model/resources.js'
+import { crashGroups, unknownBefore } from '../../data/crashes.js'
+import { model, now } from '../../data/live.js'
 import { linkTo } from '../../data/router.js'
-import { causeIn, milliseconds, plural } from '../../data/words.js'
-import { Ago, Section } from '../../parts/parts.js'
+import { milliseconds, plural } from '../../data/words.js'
+import { Ago, Clock, Section } from '../../parts/parts.js'
 
 interface Chart {
   readonly title: string
@@ -84,24 +86,40 @@ export function ActivityCharts({ of }: { readonly of: FleetActivity | undefined 
             />
           </Section>
         ))}
-        <LatestCrashes of={of?.crashes} />
+        <LatestCrashes of={of} />
       </div>
     </section>
   )
 }
 
-function LatestCrashes({ of }: { readonly of: FleetActivity['crashes'] | undefined }) {
+/** Those of the last hour, and the latest of each build, which the store keeps. */
+function LatestCrashes({ of }: { readonly of: FleetActivity | undefined }) {
+  const cut = unknownBefore(of, model.value.builds.values(), now.value)
   return (
     <Section title="Latest crashes">
       {of === undefined ? <p class="quiet">Reading…</p> : null}
-      {of?.length === 0 ? <p class="quiet">None in the last hour.</p> : null}
+      {of?.crashes.length === 0 && cut === undefined ? <p class="quiet">None in the last hour.</p> : null}
       <ul class="plain">
-        {of?.slice(0, 3).map((crash) => (
-          <li key={`${crash.server.namespace}/${crash.server.name}`}>
-            <a href={linkTo.server(crash.server)}>{crash.server.name}</a> {causeIn(crash)} · <Ago at={crash.at} />
-          </li>
-        ))}
+        {crashGroups(of?.crashes ?? [])
+          .slice(0, 3)
+          .map(({ title, detail, crashes: [latest, ...others] }) => (
+            <li key={`${title} ${detail} ${keyOf(latest.build)}`}>
+              {others.length + 1} × {title} of <a href={linkTo.build(latest.build)}>{latest.build.name}</a>, last{' '}
+              <Ago at={latest.at} />
+              {detail === undefined ? null : (
+                <>
+                  : <code class="words">{detail}</code>
+                </>
+              )}
+            </li>
+          ))}
       </ul>
+      {cut === undefined ? null : (
+        <p class="quiet">
+          {of?.crashes.length === 0 ? 'None since then. ' : ''}Unknown before <Clock at={cut} />, except for the latest
+          ten of each build.
+        </p>
+      )}
     </Section>
   )
 }

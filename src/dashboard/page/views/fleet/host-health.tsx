@@ -1,41 +1,31 @@
 /** Whether this host leads, and whether its store and backend work: quiet while all is well. */
-import type { FleetHealth } from '../../../../contracts/fleet.js'
-import { health, model } from '../../data/live.js'
+import { health, model, staleness } from '../../data/live.js'
 import { lastTrouble, recoveredAt } from '../../data/model.js'
 import { Ago } from '../../parts/parts.js'
 
 /** `since`: when this host began to lead, wall time in ms, if it is known. */
 export function HostHealth({ since }: { readonly since: number | undefined }) {
+  if (staleness.value) return <p class="health quiet">The health of this host is not known.</p>
   if (health.value === undefined) return <p class="health quiet">Asking the host how it is…</p>
-  const { leads, store, backend, problems } = health.value
+  const { leads, store, backend } = health.value
   const { events } = model.value
   const trouble = lastTrouble(events)
   const recovered = recoveredAt(events)
   return (
-    <>
-      <Problems of={problems} />
-      <ul class="health" aria-label="Health of this host">
-        <State
-          name="Leader"
-          isGood={leads}
-          good="this host"
-          bad="another host, or none"
-          began="elected"
-          since={since}
-        />
-        <State name="Store" isGood={store} good="works" bad="does not work" />
-        <State name="Backend" isGood={backend} good="works" bad="does not work" began="recovered" since={recovered} />
-        <li class="quiet">
-          {trouble === undefined ? (
-            "No error in the host's log."
-          ) : (
-            <>
-              Last error <Ago at={trouble.at} />: {trouble.message}
-            </>
-          )}
-        </li>
-      </ul>
-    </>
+    <ul class="health" aria-label="Health of this host">
+      <State name="Leader" isGood={leads} good="this host" bad="another host, or none" began="elected" since={since} />
+      <State name="Store" isGood={store} good="works" bad="does not work" />
+      <State name="Backend" isGood={backend} good="works" bad="does not work" began="recovered" since={recovered} />
+      <li class="quiet">
+        {trouble === undefined ? (
+          "No error in the host's log."
+        ) : (
+          <>
+            Last error <Ago at={trouble.at} />: {trouble.message}
+          </>
+        )}
+      </li>
+    </ul>
   )
 }
 
@@ -59,19 +49,5 @@ function State({ name, isGood, good, bad, began, since }: StateProps) {
         </>
       ) : null}
     </li>
-  )
-}
-
-function Problems({ of }: { readonly of: FleetHealth['problems'] }) {
-  if (of.length === 0) return null
-  return (
-    <div class="notice bad" role="alert">
-      <h2>This host cannot serve every call</h2>
-      <ul>
-        {of.map((problem) => (
-          <li key={problem}>{problem}</li>
-        ))}
-      </ul>
-    </div>
   )
 }

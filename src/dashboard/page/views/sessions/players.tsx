@@ -13,8 +13,16 @@ const columns: readonly Column<PlayerRow>[] = [
     cell: ({ isExpected }) => (isExpected ? <span class="quiet">expected</span> : 'connected'),
   },
   { name: 'Server', cell: ({ server }) => <a href={linkTo.server(server)}>{server.name}</a> },
-  { name: 'Session', title: ({ sessionID }) => sessionID, cell: ({ sessionID }) => sessionID },
-  { name: 'Since', cell: ({ server }) => <Ago at={server.since} /> },
+  {
+    name: 'Session',
+    title: ({ session }) => session?.id,
+    cell: ({ session, server: { others = [] } }) =>
+      session?.id ?? <span class="quiet">one of {others.length + 1}</span>,
+  },
+  {
+    name: 'Since',
+    cell: ({ session }) => (session ? <Ago at={session.startedAt ?? 0} /> : <span class="quiet">–</span>),
+  },
 ]
 
 export function PlayersView({ query: { text = '' } }: { readonly query: Readonly<Record<string, string>> }) {
@@ -48,7 +56,7 @@ export function PlayersView({ query: { text = '' } }: { readonly query: Readonly
             kind="players"
             columns={columns}
             rows={players}
-            keyOf={({ player, sessionID }) => `${sessionID} ${player}`}
+            keyOf={({ player, session, server }) => `${server.namespace}/${server.name} ${session?.id} ${player}`}
           />
         )}
       </Section>
