@@ -13,7 +13,7 @@ const maxPauseMs = 15_000
 export async function* readEvents(
   calls: Connection,
   target: Target,
-  { from, signal }: ReadEventsOptions = {},
+  { from, last, to, types, signal }: ReadEventsOptions = {},
 ): AsyncGenerator<FleetEvent | EventsDropped> {
   /** Headers that tell the host where the next connection continues. */
   let headers: Record<string, string> = {}
@@ -27,16 +27,19 @@ export async function* readEvents(
       const isFirst = headers['Last-Event-ID'] === undefined
       const response = await calls.open({
         ...target,
-        query: { from: isFirst ? from : undefined },
+        query: { ...(isFirst && { from, last }), to, types: types?.join(',') },
         headers: { Accept: 'text/event-stream', ...headers },
         signal: connected.signal,
       })
       for await (const { id, data } of messages(response, silenceMs)) {
         failures = 0
         if (id !== '') headers = { 'Last-Event-ID': id }
-        if (data === '') continue
-        const event: FleetEvent | EventsDropped = JSON.parse(data)
-        yield event
+        if (data !== '') {
+          const event: FleetEvent | EventsDropped = JSON.parse(data)
+          yield event
+        }
+        // The part that was asked for has been read.
+        if (to !== undefined && Number(id.slice(id.lastIndexOf('-') + 1)) >= to) return
       }
     } catch (error) {
       if (signal?.aborted) return

@@ -166,6 +166,12 @@ export interface EventsDropped {
 export interface ReadEventsOptions {
   /** Number of the first event to read. Default: the next event to be emitted. */
   readonly from?: number
+  /** Begins with so many of the newest events in the log, or with all if it has fewer. Has no effect with `from`. */
+  readonly last?: number
+  /** Number of the last event to read, with which the iteration ends. Default: it goes on with new events. */
+  readonly to?: number
+  /** Reads only events of these types, and `EventsDropped`. Default: all. */
+  readonly types?: readonly FleetEventType[]
   /** Ends the iteration. */
   readonly signal?: AbortSignal
 }
@@ -238,9 +244,18 @@ const eventTypes: Readonly<Record<FleetEventType, true>> = {
   WebhookFailed: true,
 }
 
+function isEventType(type: unknown): type is FleetEventType {
+  return typeof type === 'string' && Object.hasOwn(eventTypes, type)
+}
+
 /** Throws `invalid` if there is no such event. `owner` takes the name. */
 export function checkEventType(owner: string, type: unknown): void {
-  if (typeof type === 'string' && Object.hasOwn(eventTypes, type)) return
+  asEventType(owner, type)
+}
+
+/** Throws like `checkEventType`. */
+export function asEventType(owner: string, type: unknown): FleetEventType {
+  if (isEventType(type)) return type
   const hint = suggestion(String(type), Object.keys(eventTypes), 'events')
   throw new FleetError('invalid', `${owner}: there is no event ${shown(type)}; ${hint}`)
 }

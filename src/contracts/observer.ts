@@ -150,4 +150,6 @@ export interface FleetHealth {
    * process backend.
    */
   readonly isolation?: IsolationStatus
+  /** True if the backend measures what servers use: see `servers.usage`. Absent if it does not. */
+  readonly measuresUsage?: true
 }

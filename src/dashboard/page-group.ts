@@ -5,8 +5,9 @@ import type { Authorize, GuardOptions } from '../http/access/guard.js'
 import { guard } from '../http/access/guard.js'
 import type { ApiRequest, Exchange, Handler } from '../http/core/exchange.js'
 import type { RouteGroup } from '../http/route-binding.js'
+import { acceptedEncoding } from '../http/core/content-encoding.js'
 import { errorResponse, json, managementStatuses } from '../http/core/responses.js'
-import { type Encoding, encodings, type PageFileName, readPageFile, throwIfMissing } from './page-files.js'
+import { encodings, type PageFileName, readPageFile, throwIfMissing } from './page-files.js'
 
 /** For the option `dashboard` of `serve`. Throws `internal` if the page's files are missing, as in a bundle that contains this package. */
 export function dashboardPage(): DashboardPage {
@@ -65,7 +66,7 @@ const headers = {
 function file(name: PageFileName): Handler {
   return async (exchange) => {
     const found = await readPageFile(name)
-    const encoding = encodingFor(
+    const encoding = acceptedEncoding(
       exchange.header('accept-encoding') ?? '',
       encodings.filter((one) => one in found.encoded),
     )
@@ -75,18 +76,6 @@ function file(name: PageFileName): Handler {
     const type = { 'Content-Type': contentTypes[name], ...(encoding && { 'Content-Encoding': encoding }) }
     return { status: 200, body: content, headers: { ...own, ...type } }
   }
-}
-
-/** The first of `offered` that the header accepts, or undefined for the file as it is. */
-function encodingFor(header: string, offered: readonly Encoding[]): Encoding | undefined {
-  const accepted = new Map(
-    header.split(',').map((part) => {
-      const [name = '', ...parameters] = part.split(';').map((one) => one.trim().toLowerCase())
-      const isRefused = parameters.some((one) => /^q=0(\.0*)?$/.test(one))
-      return [name, !isRefused]
-    }),
-  )
-  return offered.find((one) => accepted.get(one) ?? accepted.get('*') ?? false)
 }
 
 /** A proxy may have weakened the tag. */

@@ -120,15 +120,23 @@ export class EventLog implements LoggedEvents {
   }
 
   /** The start position is fixed when `read` is called, not at the first `next`. */
-  read({ from = this.#last + 1, signal }: ReadEventsOptions = {}): EventReader {
+  read({ last = 0, from = this.#newest(last), to = Infinity, types, signal }: ReadEventsOptions = {}): EventReader {
     // A number beyond the next one comes from another host's log and means nothing here, so start with the oldest event.
-    return new LogReader(this, from > this.#last + 1 ? 1 : Math.max(1, from), signal)
+    return new LogReader(this, { from: from > this.#last + 1 ? 1 : Math.max(1, from), to, types, signal })
   }
 
-  /** Returns event number `seq`, or what says that it is no longer in the log. Undefined if it has not been emitted yet. */
-  at(seq: number): FleetEvent | EventsDropped | undefined {
+  /** Number of the first of so many newest events. */
+  #newest(count: number): number {
+    return Math.max(this.#first(), this.#last + 1 - count)
+  }
+
+  /**
+   * Returns event number `seq`, or what says that this event and those after it, up to `to`, are no longer in the log. Undefined if it has
+   * not been emitted yet.
+   */
+  at(seq: number, to: number): FleetEvent | EventsDropped | undefined {
     const first = this.#first()
-    if (seq < first) return dropped(seq, first - 1)
+    if (seq < first) return dropped(seq, Math.min(first - 1, to))
     return seq <= this.#last ? this.#event(seq) : undefined
   }
 
@@ -166,23 +174,37 @@ export class EventLog implements LoggedEvents {
   }
 }
 
+interface Reading {
+  readonly from: number
+  readonly to: number
+  readonly types: readonly FleetEventType[] | undefined
+  readonly signal: AbortSignal | undefined
+}
+
 class LogReader implements EventReader {
   readonly #log: EventLog
+  readonly #to: number
+  readonly #types: ReadonlySet<string> | undefined
   readonly #signal: AbortSignal | undefined
   #next: number
   #ended = false
   #wake = () => {}
 
-  constructor(log: EventLog, from: number, signal: AbortSignal | undefined) {
+  constructor(log: EventLog, { from, to, types, signal }: Reading) {
     this.#log = log
     this.#next = from
+    this.#to = to
+    this.#types = types && new Set<string>(types)
     this.#signal = signal
   }
 
   take(): FleetEvent | EventsDropped | undefined {
-    const event = this.#isOver() ? undefined : this.#log.at(this.#next)
-    if (event) this.#next = event.seq + 1
-    return event
+    while (!this.#isOver()) {
+      const event = this.#log.at(this.#next, this.#to)
+      if (event) this.#next = event.seq + 1
+      if (!event || event.type === 'EventsDropped' || this.#types?.has(event.type) !== false) return event
+    }
+    return undefined
   }
 
   async next(): Promise<IteratorResult<FleetEvent | EventsDropped, undefined>> {
@@ -205,7 +227,7 @@ class LogReader implements EventReader {
   }
 
   #isOver(): boolean {
-    return this.#ended || this.#signal?.aborted === true
+    return this.#ended || this.#next > this.#to || this.#signal?.aborted === true
   }
 
   /** Resolves when there may be another event, or when reading has ended. */

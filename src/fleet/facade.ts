@@ -4,7 +4,7 @@ import type { Backend } from '../contracts/backend.js'
 import type { CallOptions } from '../contracts/call-options.js'
 import { type LeaderLink, leadsPath } from '../contracts/elector.js'
 import { FleetError, messageOf, throwIfAborted } from '../contracts/errors.js'
-import type { FleetEmitter } from '../contracts/events.js'
+import { checkEventType, type FleetEmitter } from '../contracts/events.js'
 import type {
   AllocateManyOptions,
   AllocateOptions,
@@ -118,7 +118,8 @@ export function facade(deps: FacadeDependencies): Fleet {
     },
     on: (type, listener) => emitter.on(type, listener),
     events(options = {}) {
-      checkNames('events', options, ['from', 'signal'])
+      checkNames('events', options, ['from', 'last', 'to', 'types', 'signal'])
+      for (const type of options.types ?? []) checkEventType('events', type)
       return emitter.read(options)
     },
     observe: (observer) => observers.add(observer),

@@ -78,6 +78,7 @@ export class HealthCheck {
       backend: backendProblem === undefined,
       problems,
       ...(backend.isolation && { isolation: backend.isolation }),
+      ...(backend.usage && { measuresUsage: true }),
     }
   }
 

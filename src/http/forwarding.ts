@@ -157,7 +157,10 @@ class ForwardableCall {
   async #answerOf(answer: ForwardedResponse, change: LeaderChange): Promise<HttpResponse | undefined> {
     const { status, headers, text, isWhole } = answer
     if (!isWhole && status === 200 && this.#exchange.method !== 'HEAD') {
-      return { status, headers, stream: released(untilClosing(text, change, this.#context.closing), change) }
+      const stream = released(untilClosing(text, change, this.#context.closing), change)
+      // The leader says by this header that it would have compressed it for a caller who accepts that.
+      const isCompressible = /\baccept-encoding\b/i.test(headers['Vary'] ?? '')
+      return { status, headers, stream, isCompressible }
     }
     let body = ''
     try {

@@ -110,7 +110,13 @@ const table = {
   readBuildActivity: { method: 'GET', path: `${build}/activity`, role: 'read' },
   readProblems: { method: 'GET', path: '/api/v1/problems', role: 'read' },
   readHealth: { method: 'GET', path: '/api/v1/health', role: 'read', isOfHost: true },
-  readEvents: { method: 'GET', path: '/api/v1/events', role: 'read', query: ['from', 'players'], endsWithLead: true },
+  readEvents: {
+    method: 'GET',
+    path: '/api/v1/events',
+    role: 'read',
+    query: ['from', 'last', 'to', 'types', 'players'],
+    endsWithLead: true,
+  },
   readMetrics: { method: 'GET', path: '/metrics', role: 'read', isOfHost: true },
 } as const satisfies Readonly<Record<string, OperationRow>>
 

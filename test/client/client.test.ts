@@ -418,6 +418,23 @@ describe('a client of a host that fails', () => {
       ['/api/v1/events?from=4', undefined],
       ['/api/v1/events', 'abc-5'],
     ])
+    // Reading a part ends with it.
+    await server?.close()
+    asked.length = 0
+    const part = await host(stream(event(4)), stream(event(5)))
+    seen.length = 0
+    for await (const { seq } of part.events({ last: 2, to: 5 })) seen.push(seq)
+    expect(seen).toEqual([4, 5])
+    expect(asked).toEqual([
+      ['/api/v1/events?last=2&to=5', undefined],
+      ['/api/v1/events?to=5', 'abc-4'],
+    ])
+    await server?.close()
+    const some = await host(stream(`${event(4)}id: abc-9\n\n`))
+    seen.length = 0
+    for await (const { seq } of some.events({ from: 4, to: 9, types: ['BackendRecovered'] })) seen.push(seq)
+    expect(seen).toEqual([4])
+    expect(asked.at(-1)).toEqual(['/api/v1/events?from=4&to=9&types=BackendRecovered', undefined])
     // A connection lost before the first event does not lose later events.
     await server?.close()
     asked.length = 0
@@ -484,7 +501,7 @@ describe('in a browser', () => {
     expect(warnings).toEqual([])
     expect(Object.keys(metafile.inputs).filter((input) => input.includes('node_modules'))).toEqual([])
     // With the table of operations, 8.6 kB compressed.
-    expect(outputFiles[0]?.contents.length).toBeLessThan(24_600)
+    expect(outputFiles[0]?.contents.length).toBeLessThan(24_800)
   })
 
   it('the client runs with browser globals only', async () => {

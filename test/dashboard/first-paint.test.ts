@@ -35,7 +35,7 @@ testInBrowser(
       await page.waitForFunction(`performance.getEntriesByName('first-contentful-paint').length === 1`)
       await page.waitForFunction(`document.querySelector('.brand img').complete`)
       const before = await page.evaluate(places)
-      expect(before).toHaveLength(10)
+      expect(before).toHaveLength(11)
       await held.continue()
       await opened
       await page.waitForSelector('.connection.good')

@@ -3,6 +3,7 @@ import { createServer, type Server } from 'node:http'
 import { dashboardRoutes } from '../../src/dashboard/index.js'
 import type { StreamedEvent } from '../../src/http/index.js'
 import type { GameServer, GameServerBuild } from '../../src/index.js'
+import type { ReadEventsOptions } from '../../src/contracts/events.js'
 import { build, buildID, fleetOf } from '../http/fleet.js'
 
 export const buildCount = 10
@@ -14,6 +15,8 @@ export interface LargeFleet {
   readonly server: Server
   /** Emits this many changes of state, of one server after the other. Resolves when a reader has taken all but the last few. */
   change(count: number): Promise<void>
+  /** Adds this many changes of state to the log. */
+  log(count: number): void
 }
 
 const since = new Date(0).toISOString()
@@ -26,15 +29,27 @@ export function largeFleet(): LargeFleet {
   let taken = 0
   let wake = () => {}
   let drained = () => {}
-  async function* events({ from = last + 1, signal }: { readonly from?: number; readonly signal?: AbortSignal } = {}) {
+  async function* events({
+    last: newest = 0,
+    from = last + 1 - newest,
+    to = Infinity,
+    types,
+    signal,
+  }: ReadEventsOptions = {}) {
     signal?.addEventListener('abort', () => wake())
-    for (let seq = Math.max(from, last - log.length + 1); signal?.aborted !== true;) {
+    for (let seq = Math.max(from, last - log.length + 1); signal?.aborted !== true && seq <= to;) {
       const event = log[seq - (last - log.length) - 1]
       if (event !== undefined) {
-        yield event
-        taken = seq++
+        if (types === undefined || types.some((type) => type === event.type)) yield event
+        taken = Math.max(taken, seq++)
         if (last - taken < logSize / 2) drained()
       } else await new Promise<void>((resolve) => (wake = resolve))
+    }
+  }
+  const add = (count: number) => {
+    for (let n = 0; n < count; n++) {
+      log.push(changeOf(++last))
+      if (log.length > logSize) log.shift()
     }
   }
   const builds = Array.from({ length: buildCount }, (_, index) => buildOf(`arena-${index}`))
@@ -56,11 +71,9 @@ export function largeFleet(): LargeFleet {
   const routes = dashboardRoutes(fleet as never)
   return {
     server: createServer(routes.nodeHandler),
+    log: add,
     async change(count) {
-      for (let n = 0; n < count; n++) {
-        log.push(changeOf(++last))
-        if (log.length > logSize) log.shift()
-      }
+      add(count)
       const ready = new Promise<void>((resolve) => (drained = resolve))
       wake()
       if (last - taken >= logSize / 2) await ready
@@ -91,11 +104,17 @@ function buildOf(name: string): GameServerBuild {
   }
 }
 
+/** On twenty nodes, as many of each build. */
+function placeOf(index: number) {
+  const node = index % 20
+  return { publicIP: `203.0.113.${node}`, ports: `7777:${20_000 + index}`, nodeName: `node-${node}` }
+}
+
 function serversIn(name: string): readonly GameServer[] {
   return Array.from({ length: serversOfBuild }, (_, index) => ({
     apiVersion: 'v1',
     kind: 'GameServer',
     metadata: { ...refOf(`${name}-${index}`), creationTimestamp: since },
-    status: { state: 'StandingBy', health: 'Healthy', publicIP: '', ports: '', nodeName: '' },
+    status: { state: 'StandingBy', health: 'Healthy', ...placeOf(index) },
   }))
 }

@@ -1,13 +1,13 @@
 /**
  * `npm run bench:dashboard`: how the page does in Chromium with 10,000 servers. Prints when it has
  * painted first and when it shows the servers, for a new reader and for one whose browser has its files; then, with 500 changes a
- * second for 20 s, frame times, long tasks and the share of the main thread, and last its memory before and after an hour's worth of
- * such changes, which are sent as fast as it reads them.
+ * second for 20 s, frame times, long tasks and the share of the main thread, how long a key takes in the box that finds, and last its
+ * memory before and after an hour's worth of such changes, which are sent as fast as it reads them.
  */
 import { once } from 'node:events'
 import type { AddressInfo } from 'node:net'
 import { loadavg } from 'node:os'
-import { setInterval } from 'node:timers/promises'
+import { setInterval, setTimeout } from 'node:timers/promises'
 import type { Page } from 'puppeteer-core'
 import { openBrowser } from './browser.js'
 import { largeFleet, type LargeFleet } from './large-fleet.js'
@@ -17,6 +17,8 @@ const openings = 15
 const perSecond = 500
 const seconds = 20
 const stepMs = 100
+const finds = 5
+const keyMs = 120
 const hourOfChanges = perSecond * 3_600
 
 const browser = await openBrowser()
@@ -31,6 +33,7 @@ try {
   await page.goto(address)
   await page.waitForSelector(serverRows)
   await measureChanges(page, fleet)
+  await measureFind(page, fleet)
   await measureMemory(page, fleet)
   print('load of the machine', loadavg()[0] ?? 0, '')
 } finally {
@@ -117,6 +120,31 @@ async function measureChanges(page: Page, { change }: LargeFleet): Promise<void>
   print('tasks over 50 ms', tasks.length, `in ${seconds} s`)
   print('longest task', Math.max(0, ...tasks), 'ms')
   print('main thread busy', ((after - before) * 100_000) / (performance.now() - startedAt), '%')
+}
+
+/** From the key to the frame that shows what was found, while the fleet changes as fast as before. */
+async function measureFind(page: Page, { change }: LargeFleet): Promise<void> {
+  await page.evaluate(`
+    window.keys = []
+    document.addEventListener('input', ({ timeStamp }) => {
+      requestAnimationFrame(() => setTimeout(() => keys.push(performance.now() - timeStamp)))
+    }, true)`)
+  await page.keyboard.press('/')
+  for (let n = 0; n < finds; n++) {
+    for (const key of 'arena-7-99') {
+      await change((perSecond * keyMs) / 1_000)
+      await page.keyboard.type(key)
+      await setTimeout(keyMs)
+    }
+    await page.evaluate(`document.activeElement.select()`)
+  }
+  await page.keyboard.press('Escape')
+  const keys = ((await page.evaluate('window.keys')) as readonly number[]).toSorted((a, b) => a - b)
+  print(
+    'find, a key',
+    keys[Math.floor(keys.length / 2)] ?? 0,
+    `ms at the median, ${Math.round(keys.at(-1) ?? 0)} ms at most`,
+  )
 }
 
 async function measureMemory(page: Page, { change }: LargeFleet): Promise<void> {

@@ -145,3 +145,24 @@ testInBrowser(
   },
   limitMs,
 )
+
+testInBrowser(
+  'a server shows what it uses, and its build the sessions and hours since the host leads',
+  async () => {
+    let cpuSeconds = 0
+    const usage = async () => ({ memoryBytes: 136 * 1_048_576, cpuSeconds: (cpuSeconds += 0.25) })
+    const { fleet, url } = await memoryHost({}, {}, { usage } as never)
+    await fleet.builds.create(build({ standingBy: 1 }))
+    await standingBy(fleet, 1)
+    await fleet.allocate({ buildID, sessionID })
+    const { server } = await fleet.sessions.get(sessionID).then((session) => session as { server: { name: string } })
+    const { page } = await open(`${url}/#/servers/default/${server.name}`)
+    await page.waitForFunction(`/uses\\s+0\\.\\d\\d cores, 136 MiB/.test(document.body.innerText)`)
+    await page.evaluate(`location.hash = '#/builds/default/arena'`)
+    await page.waitForFunction(
+      `/1 session and 0\\.\\d server-hours since \\d\\d:\\d\\d:\\d\\d/.test(document.body.innerText)`,
+    )
+    expect(await violations(page)).toEqual([])
+  },
+  limitMs,
+)

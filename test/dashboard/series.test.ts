@@ -9,12 +9,13 @@ const minuteAt = (at: number, allocations: number) => ({
   ...{ at, servers, allocations, players: 0, waiting: 0, crashes: 0 },
 })
 
-it('draws nothing for minutes that the host has not recorded, and 0 for those in which nothing happened', () => {
-  const minutes = [minuteAt(999 * minuteMs, 0), minuteAt(1_000 * minuteMs, 7)]
+it('begins where the records do, with nothing for minutes that they lack, and 0 for those in which nothing happened', () => {
+  const minutes = [minuteAt(990 * minuteMs, 3), minuteAt(999 * minuteMs, 0), minuteAt(1_000 * minuteMs, 7)]
   const [values = []] = valuesOf(minutes, now, [{ name: 'a', colour: '--a', pick: (one) => one.allocations }])
-  expect(values).toHaveLength(60)
+  expect(values).toHaveLength(11)
+  expect(values[0]).toBe(3)
   expect(values.slice(-3)).toEqual([null, 0, 7])
-  expect(values.slice(0, 57).every((value) => value === null)).toBe(true)
+  expect(values.slice(1, -2).every((value) => value === null)).toBe(true)
 })
 
 it('draws nothing for a latency in a minute without allocations', () => {
@@ -26,6 +27,8 @@ it('draws nothing for a latency in a minute without allocations', () => {
 it('ends with the current minute', () => {
   const times = timesUntil(now)
   expect([times.length, times.at(-1), times[0]]).toEqual([60, 1_000 * minuteMs, 941 * minuteMs])
+  const few = timesUntil(now, 999 * minuteMs)
+  expect([few.length, few.at(-1)]).toEqual([5, 1_000 * minuteMs])
 })
 
 it('stacks each series on those before it', () => {

@@ -185,12 +185,50 @@ describe.each(entryPoints)('events through $name', (entryPoint) => {
   it.each([
     ['?from=x', {}],
     ['?from=-1', {}],
+    ['?last=some', {}],
+    ['?to=-1', {}],
+    ['?types=BuildCreated,Some', {}],
     ['', { 'Last-Event-ID': '1.5' }],
     ['', { 'Last-Event-ID': '9'.repeat(20) }],
     ['', { 'Last-Event-ID': 'log-' }],
   ])('get 400 for an invalid event number: %s %j', async (path, headers) => {
     await open()
     expect((await call('GET', `${listener.url}/api/v1/events${path}`, { headers })).status).toBe(400)
+  })
+
+  it('begin with the newest ones, and end with the last one that was asked for', async () => {
+    await open()
+    await until(async () => (await fleet.health()).leads)
+    await fleet.builds.create(build({ standingBy: 0 }))
+    for (let max = 4; max < 9; max++) await fleet.builds.patch('arena', { max })
+    const whole = await read('?from=1&to=7')
+    await until(whole.ended)
+    expect(whole.events().map(({ type }) => type)).toEqual([
+      ...['LeadershipChanged', 'BuildCreated'],
+      ...Array.from({ length: 5 }, () => 'BuildPatched'),
+    ])
+    const part = await read('?from=2&to=4&players=true')
+    await until(part.ended)
+    expect(part.events()).toEqual(whole.events().slice(1, 4))
+    const last = whole.events().at(-1)
+    const newest = await read('?last=2&to=7')
+    await until(newest.ended)
+    expect(newest.events()).toEqual(whole.events().slice(-2))
+    // The reader knows which log this is, and resumes after what it has read.
+    const id = (seq: number) => `${last?.id.slice(0, last.id.lastIndexOf('-'))}-${seq}`
+    expect(newest.text()).toContain(`retry: 1000\nid: ${id(5)}\n\n`)
+    // Of some types: it says up to where it has read, also if the last events are of others.
+    const some = await read('?from=1&to=7&types=BuildCreated,LeadershipChanged')
+    await until(some.ended)
+    expect(some.events()).toEqual(whole.events().slice(0, 2))
+    expect(some.text()).toMatch(new RegExp(`\nid: ${id(7)}\n\n$`))
+    const more = await read('?last=500')
+    await fleet.builds.patch('arena', { max: 11 })
+    await until(has(more, 'BuildPatched'))
+    await until(() => more.events().length === 8)
+    const resumed = await read('?last=500', { 'Last-Event-ID': id(7) })
+    await until(() => resumed.events().length === 1)
+    for (const reading of [more, resumed]) reading.stop()
   })
 
   it('are interleaved with heartbeat comments while idle', async () => {
@@ -210,6 +248,14 @@ describe.each(entryPoints)('events through $name', (entryPoint) => {
     await small.builds.create(build())
     await standingBy(small, 2)
     listener = await entryPoint.open(managementRoutes(small))
+    // What was asked for is gone as a whole.
+    const part = await read('?from=1&to=2')
+    await until(part.ended)
+    expect(part.events()).toMatchObject([{ type: 'EventsDropped', from: 1, seq: 2 }])
+    const newest = await read('?last=500')
+    await until(() => newest.events().length >= 5)
+    expect(has(newest, 'EventsDropped')()).toBe(false)
+    newest.stop()
     const reading = await read('?from=1')
     await until(() => reading.events().length >= 6)
     const [dropped, next] = reading.events()

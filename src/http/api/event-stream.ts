@@ -5,7 +5,13 @@
  */
 import { systemClock } from '../../contracts/clock.js'
 import { FleetError } from '../../contracts/errors.js'
-import type { EventReader, EventsDropped, FleetEvent } from '../../contracts/events.js'
+import {
+  asEventType,
+  type EventReader,
+  type EventsDropped,
+  type FleetEvent,
+  type FleetEventType,
+} from '../../contracts/events.js'
 import type { Fleet } from '../../contracts/fleet.js'
 import { aNumber, checkOptions } from '../../contracts/option-checks.js'
 import { internalsOf } from '../../fleet/internals.js'
@@ -61,9 +67,15 @@ export function eventStream(
     return leave
   }
 
-  async function* read({ begin, from, gone, withPlayers }: Reading, leave: () => void) {
+  async function* read({ begin, from, last, to, types, gone, withPlayers }: Reading, leave: () => void) {
     const stop = eitherSignal(gone, closing)
-    const logged = fleet.events({ ...(from !== undefined && { from }), signal: stop.signal })
+    const start = from === undefined ? last !== undefined && { last } : { from }
+    const logged = fleet.events({
+      ...start,
+      ...(to !== undefined && { to }),
+      ...(types && { types }),
+      signal: stop.signal,
+    })
     const events = withPlayers && fleet.on ? new EventsAndPlayers(logged, fleet.on) : logged
     try {
       yield begin
@@ -71,8 +83,11 @@ export function eventStream(
       for (;;) {
         const result = await within(heartbeatMs, next, systemClock)
         if (result === undefined) yield ':\n\n'
-        else if (result.done === true) return
-        else {
+        else if (result.done === true) {
+          // Says that nothing is missing up to there, also if the last events are of other types.
+          if (to !== undefined && !stop.signal.aborted) yield `id: ${idOf(log, to)}\n\n`
+          return
+        } else {
           await turns.take()
           yield textFrom(result.value, events)
           next = events.next()
@@ -101,14 +116,18 @@ export function eventStream(
     }
     const requested = firstSeq(exchange, log)
     if (exchange.method === 'HEAD') return Promise.resolve({ status: 200, headers })
-    const last = internalsOf(fleet)?.log.last
-    const from = requested ?? (last === undefined ? undefined : last + 1)
+    const last = requested === undefined ? numberIn(exchange, 'last') : undefined
+    const to = numberIn(exchange, 'to')
+    const types = typesIn(exchange)
+    const newest = internalsOf(fleet)?.log.last
+    const from = requested ?? (newest === undefined || last !== undefined ? undefined : newest + 1)
     // Send an id first, so that a reader knows at once which log this is, and can resume from here if it is disconnected
     // before the first event.
-    const id = from === undefined ? '' : `id: ${idOf(log, Math.max(0, from - 1))}\n`
+    const first = from ?? (last === undefined ? undefined : (newest ?? 0) + 1 - last)
+    const id = first === undefined ? '' : `id: ${idOf(log, Math.max(0, first - 1))}\n`
     const gone = exchange.signal
     const withPlayers = readFlag(exchange, 'players')
-    const stream = read({ begin: `retry: ${retryMs}\n${id}\n`, from, gone, withPlayers }, admit(gone))
+    const stream = read({ begin: `retry: ${retryMs}\n${id}\n`, from, last, to, types, gone, withPlayers }, admit(gone))
     return Promise.resolve({ status: 200, headers, stream, stallMs })
   }
 }
@@ -116,6 +135,9 @@ export function eventStream(
 interface Reading {
   readonly begin: string
   readonly from: number | undefined
+  readonly last: number | undefined
+  readonly to: number | undefined
+  readonly types: readonly FleetEventType[] | undefined
   /** Fires when the reader has left. */
   readonly gone: AbortSignal
   readonly withPlayers: boolean
@@ -211,13 +233,24 @@ function firstSeq(exchange: Exchange, log: string): number | undefined {
     // The id refers to another log, so every event in this log is new to the reader.
     return ofLog === log ? seen + 1 : 1
   }
-  const from = exchange.query('from')
-  return from === undefined ? undefined : wholeNumber(from, 'from')
+  return numberIn(exchange, 'from')
+}
+
+function numberIn(exchange: Exchange, name: string): number | undefined {
+  const text = exchange.query(name)
+  return text === undefined ? undefined : wholeNumber(text, name)
+}
+
+function typesIn(exchange: Exchange): readonly FleetEventType[] | undefined {
+  return exchange
+    .query('types')
+    ?.split(',')
+    .map((type) => asEventType('types', type))
 }
 
 function wholeNumber(text: string, name: string): number {
   if (/^\d{1,15}$/.test(text)) return Number(text)
-  throw new FleetError('invalid', `${name} must be the number of an event, but is ${shown(text)}`)
+  throw new FleetError('invalid', `${name} must be a whole number from 0, but is ${shown(text)}`)
 }
 
 /** Event numbers start over when the host restarts, so the id also identifies the log. */

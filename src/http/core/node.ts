@@ -6,6 +6,7 @@ import { systemClock } from '../../contracts/clock.js'
 import { discardRest } from '../../platform/http-server.js'
 import { isBytes } from '../../rules/model/values.js'
 import { alreadyRead, disconnected, tooLarge } from './bodies.js'
+import { negotiated } from './content-encoding.js'
 import { type ClientCertificate, Exchange, type Handler, type Match, type RequestTarget } from './exchange.js'
 import { defaultStallMs, failure, type HttpResponse, jsonType, notFound } from './responses.js'
 
@@ -145,10 +146,12 @@ function sendResponse(
   if (outgoing.destroyed || outgoing.headersSent) return undefined
   if (closesConnection === true) closeConnection(outgoing)
   if (stream !== undefined) {
-    outgoing.writeHead(status, { ...headers })
+    const varySet = outgoing.getHeader('Vary')
+    const sent = negotiated(response, incoming.headers['accept-encoding']?.toString(), varySet?.toString())
+    outgoing.writeHead(status, { ...sent.headers })
     discardRest(incoming)
     if (incoming.method === 'HEAD') return void outgoing.end()
-    return sendStream(outgoing, stream, response.stallMs ?? defaultStallMs)
+    return sendStream(outgoing, sent.stream ?? stream, response.stallMs ?? defaultStallMs)
   }
   if (body === undefined) outgoing.writeHead(status, { ...headers }).end()
   else {
@@ -225,10 +228,14 @@ function parsedBody({ rawBody, body, readableDidRead }: ParsedMessage): Uint8Arr
 }
 
 /** Resolves when the stream ends or the reader disconnects. Rejects if the stream throws. */
-async function sendStream(outgoing: ServerResponse, stream: AsyncIterable<string>, stallMs: number): Promise<void> {
-  for await (const text of stream) {
+async function sendStream(
+  outgoing: ServerResponse,
+  stream: AsyncIterable<string | Uint8Array>,
+  stallMs: number,
+): Promise<void> {
+  for await (const chunk of stream) {
     if (outgoing.destroyed) return
-    if (!outgoing.write(text) && !(await isDrained(outgoing, stallMs))) {
+    if (!outgoing.write(chunk) && !(await isDrained(outgoing, stallMs))) {
       outgoing.destroy()
       return
     }

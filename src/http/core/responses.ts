@@ -16,6 +16,8 @@ export interface HttpResponse {
   readonly stream?: AsyncIterable<string>
   /** For a stream: a reader that accepts no data for this long is disconnected. Default 30 s. */
   readonly stallMs?: number
+  /** For a stream that is sent as fast as the reader accepts it: it may be compressed. */
+  readonly isCompressible?: boolean
   readonly headers?: Readonly<Record<string, string>>
   /** Closes the connection after this response, so that a load balancer can choose another host for the next request. */
   readonly closesConnection?: boolean
@@ -170,7 +172,8 @@ export function jsonInSlices(status: number, value: unknown, headers?: Readonly<
   const parts = jsonParts(value)
   const first = nextSlice(parts)
   if (first.isLast) return { status, body: first.text, ...(headers && { headers }) }
-  return { status, stream: slices(first.text, parts), headers: { ...headers, 'Content-Type': jsonType } }
+  const all = { ...headers, 'Content-Type': jsonType }
+  return { status, stream: slices(first.text, parts), headers: all, isCompressible: true }
 }
 
 /** Yields the text of JSON.stringify in parts. Divides objects, and arrays into their items. */

@@ -3,6 +3,7 @@ import { Socket } from 'node:net'
 import { systemClock } from '../../contracts/clock.js'
 import { isObject } from '../../rules/validation/problem.js'
 import { alreadyRead, disconnected, tooLarge } from './bodies.js'
+import { negotiated } from './content-encoding.js'
 import { type ClientCertificate, Exchange, type Handler, type Match, type RequestTarget } from './exchange.js'
 import { clientCertificateOf } from './node.js'
 import { defaultStallMs, HttpError, type HttpResponse, jsonType, notFound } from './responses.js'
@@ -16,11 +17,11 @@ export function fetchHandler(
     const url = new URL(request.url)
     const path = pathBelow(prefix, url.pathname)
     const found = path === undefined ? undefined : find(path)
-    if (path === undefined || found === undefined) return toResponse(request.method, notFound(url.pathname))
+    if (path === undefined || found === undefined) return toResponse(request, notFound(url.pathname))
     const socket = socketOf(env)
     const target = { path, search: url.search.slice(1), params: found.params }
     const response = await found.value(new WebExchange(request, url, target, socket))
-    return toResponse(request.method, response, socket && (() => socket.destroy()))
+    return toResponse(request, response, socket && (() => socket.destroy()))
   }
 }
 
@@ -70,9 +71,10 @@ function socketOf(env: unknown): Socket | undefined {
 }
 
 /** `disconnect` closes the connection of a reader that accepts no data from a stream. */
-function toResponse(method: string, response: HttpResponse, disconnect?: () => void): Response {
-  const { status, body, headers, stream, stallMs = defaultStallMs } = response
-  if (stream !== undefined) {
+function toResponse({ method, headers: asked }: Request, response: HttpResponse, disconnect?: () => void): Response {
+  const { status, body, headers, stallMs = defaultStallMs } = response
+  if (response.stream !== undefined) {
+    const { stream = response.stream, headers } = negotiated(response, asked.get('accept-encoding') ?? undefined)
     const all = { status, headers: { ...headers } }
     return new Response(method === 'HEAD' ? null : streamedBody(stream, stallMs, disconnect), all)
   }
@@ -118,7 +120,7 @@ async function readStream(stream: ReadableStream<Uint8Array> | null, maxBytes: n
 
 /** Returns the stream as a web-standard body. `disconnect` closes the connection, if the runtime allows it. */
 function streamedBody(
-  stream: AsyncIterable<string>,
+  stream: AsyncIterable<string | Uint8Array>,
   stallMs: number,
   disconnect: (() => void) | undefined,
 ): ReadableStream<Uint8Array> {
@@ -134,7 +136,7 @@ function streamedBody(
       cancelTimeout()
       const { done, value } = await source.next()
       if (done === true) return controller.close()
-      controller.enqueue(encoder.encode(value))
+      controller.enqueue(typeof value === 'string' ? encoder.encode(value) : value)
       cancelTimeout = systemClock.after(stallMs, () => {
         if (disconnect) disconnect()
         else controller.error(new Error(`the reader accepted nothing for ${stallMs / 1000} s`))

@@ -137,6 +137,20 @@ export function queryDocs(
       description: 'Number of the first event to send. Default: the next one.',
       schema: { type: 'integer', minimum: 0, maximum: 999_999_999_999_999 },
     },
+    last: {
+      description:
+        'How many of the newest events in the log to begin with. Has no effect with `from` or Last-Event-ID.',
+      schema: { type: 'integer', minimum: 0, maximum: 999_999_999_999_999 },
+    },
+    to: {
+      description:
+        'Number of the last event to send, after which the stream ends. Default: it goes on with new events.',
+      schema: { type: 'integer', minimum: 0, maximum: 999_999_999_999_999 },
+    },
+    types: {
+      description: 'Names of the types of events to send, separated by commas. Default: all.',
+      schema: { type: 'string' },
+    },
     players: {
       description: 'Whether `PlayersChanged` is sent, too: only the latest for each server, without an `id`.',
       schema: { type: 'boolean', default: false },

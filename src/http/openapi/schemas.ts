@@ -189,8 +189,9 @@ export const fleetHealth = object(
     canLead: flag('False if this host could neither lead nor find out who does for a minute.'),
     problems: listOf(sentence, 'A sentence for each problem; empty if `ready`.'),
     isolation: isolationStatus,
+    measuresUsage: flag('True if the backend measures what servers use. Absent if it does not.'),
   },
-  { id: 'FleetHealth', optional: ['isolation'] },
+  { id: 'FleetHealth', optional: ['isolation', 'measuresUsage'] },
 )
 
 // History, statistics and activity.

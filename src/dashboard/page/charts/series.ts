@@ -11,18 +11,21 @@ export interface Series {
 }
 
 const shownMinutes = 60
+/** A bar of a chart is not wider than a fifth of it. */
+const fewestMinutes = 5
 const minuteMs = 60_000
 
-/** The last hour, one place for each minute: undefined for those that the host did not record. */
+/** One place for each minute: undefined for those that the host did not record. */
 function slotsOf(minutes: readonly ActivityMinute[], now: number): readonly (ActivityMinute | undefined)[] {
   const recorded = new Map(minutes.map((minute) => [minute.at, minute]))
-  return timesUntil(now).map((at) => recorded.get(at))
+  return timesUntil(now, minutes[0]?.at).map((at) => recorded.get(at))
 }
 
-/** When each of the last 60 minutes began, wall time in ms. */
-export function timesUntil(now: number): readonly number[] {
+/** When each minute began, wall time in ms: those of the last hour, from the first that is recorded on. */
+export function timesUntil(now: number, first = 0): readonly number[] {
   const last = Math.floor(now / minuteMs) * minuteMs
-  return Array.from({ length: shownMinutes }, (_, index) => last - (shownMinutes - 1 - index) * minuteMs)
+  const length = Math.min(shownMinutes, Math.max(fewestMinutes, (last - first) / minuteMs + 1))
+  return Array.from({ length }, (_, index) => last - (length - 1 - index) * minuteMs)
 }
 
 /** For each series a number for each minute; null where nothing is known, which a chart leaves out. */

@@ -1,7 +1,10 @@
-/** The last hour as bars, lines or stacked bars, a place for each minute. */
+/** The last hour as bars, lines or stacked bars, a place for each minute, with marks. All charts have one crosshair. */
+import { signal } from '@preact/signals'
 import { useEffect, useRef } from 'preact/hooks'
 import uPlot from 'uplot'
 import type { ActivityMinute } from '../../../contracts/observer.js'
+import { go, linkTo } from '../data/router.js'
+import { type Mark, markLooks } from './marks.js'
 import { type Series, stacked, timesUntil, valuesOf } from './series.js'
 
 export interface TimeChartProps {
@@ -12,21 +15,31 @@ export interface TimeChartProps {
   readonly label: string
   readonly kind: 'bars' | 'lines' | 'stack'
   readonly series: readonly Series[]
+  readonly marks?: readonly Mark[]
   /** In CSS pixels. */
   readonly height?: number
 }
 
 const minuteMs = 60_000
+const axisHeight = 28
 const timeFormat = new Intl.DateTimeFormat(undefined, { hour: '2-digit', minute: '2-digit', hourCycle: 'h23' })
 
-export function TimeChart({ minutes, now, label, kind, series, height = 110 }: TimeChartProps) {
+/** The minute at which the reader points, in all charts: when it began, wall time in ms. */
+const pointed = signal<number | undefined>(undefined)
+
+export function TimeChart({ minutes, now, label, kind, series, marks = none, height = 110 }: TimeChartProps) {
   const box = useRef<HTMLDivElement>(null)
   const plot = useRef<uPlot>(undefined)
+  const drawnMarks = useRef(marks)
+  drawnMarks.current = marks
+  const times = timesUntil(now, minutes[0]?.at)
   const data = dataOf(minutes, now, kind, series)
   useEffect(() => {
     const element = box.current
     if (!element) return undefined
-    const made = new uPlot(optionsOf(kind, series, element.clientWidth, height), data, element)
+    const options = optionsOf(kind, series, element.clientWidth, height)
+    const draw = [(drawn: uPlot) => drawMarks(drawn, drawnMarks.current)]
+    const made = new uPlot({ ...options, hooks: { draw } }, data, element)
     plot.current = made
     const observer = new ResizeObserver(() => made.setSize({ width: element.clientWidth, height }))
     observer.observe(element)
@@ -37,10 +50,106 @@ export function TimeChart({ minutes, now, label, kind, series, height = 110 }: T
       observer.disconnect()
       scheme.removeEventListener('change', redraw)
       made.destroy()
+      pointed.value = undefined
     }
   }, [])
-  useEffect(() => plot.current?.setData(data), [minutes, Math.floor(now / minuteMs)])
-  return <div class="chart" style={{ height: `${height}px` }} ref={box} role="img" aria-label={label} />
+  useEffect(() => plot.current?.setData(data), [minutes, marks, Math.floor(now / minuteMs)])
+
+  const chosen = pointed.value === undefined ? -1 : times.indexOf(pointed.value)
+  const at = times[chosen]
+  const readout = at === undefined ? '' : readoutOf(at, minutes, series, marks)
+  const point = (event: MouseEvent) => {
+    const over = plot.current?.over.getBoundingClientRect()
+    const minute = over && plot.current?.posToIdx(event.clientX - over.left)
+    pointed.value = minute === undefined ? undefined : times[minute]
+  }
+  const onKey = (event: KeyboardEvent) => {
+    const from = chosen < 0 ? times.length : chosen
+    const to = { ArrowLeft: from - 1, ArrowRight: from + 1, Home: 0, End: times.length - 1 }[event.key]
+    if (to !== undefined) pointed.value = times[Math.max(0, Math.min(to, times.length - 1))]
+    else if (event.key === 'Escape') pointed.value = undefined
+    else if (event.key === 'Enter' && at !== undefined) go(linkTo.eventsOf(at))
+    else return
+    event.preventDefault()
+  }
+  return (
+    <div
+      class="pointable"
+      role="slider"
+      tabIndex={0}
+      aria-label={`Minute of: ${label}`}
+      aria-valuemin={0}
+      aria-valuemax={times.length - 1}
+      aria-valuenow={chosen < 0 ? times.length - 1 : chosen}
+      aria-valuetext={readout || 'no minute chosen; the arrow keys choose one, Enter shows its events'}
+      onKeyDown={onKey}
+      onBlur={() => (pointed.value = undefined)}
+      onMouseMove={point}
+      onMouseLeave={() => (pointed.value = undefined)}
+      onClick={() => {
+        if (at !== undefined) go(linkTo.eventsOf(at))
+      }}
+    >
+      <div class="chart" style={{ height: `${height}px` }} ref={box} role="img" aria-label={label} />
+      {at === undefined ? null : (
+        <span
+          class="crosshair"
+          style={{ left: `${crosshairAt(plot.current, at)}px`, height: `${height - axisHeight}px` }}
+        />
+      )}
+      {readout === '' ? null : <p class="readout">{readout}</p>}
+    </div>
+  )
+}
+
+const none: readonly Mark[] = []
+
+/** In CSS pixels from the left of the chart. */
+function crosshairAt(plot: uPlot | undefined, at: number): number {
+  return plot === undefined ? 0 : plot.over.offsetLeft + plot.valToPos(at / 1_000, 'x')
+}
+
+/** `12:03 · allocations: 12 · arena was deployed` */
+function readoutOf(
+  at: number,
+  minutes: readonly ActivityMinute[],
+  series: readonly Series[],
+  marks: readonly Mark[],
+): string {
+  const minute = minutes.find((one) => one.at === at)
+  const values = series.flatMap(({ name, pick }) => {
+    const value = minute && pick(minute)
+    return value === undefined ? [] : [`${name}: ${value.toLocaleString('en', { maximumFractionDigits: 1 })}`]
+  })
+  const known = minute ? values.join(', ') || 'nothing' : 'not recorded'
+  const here = marks.filter((mark) => mark.at >= at && mark.at < at + minuteMs).map(({ text }) => text)
+  return [timeFormat.format(at), known, ...new Set(here)].join(' · ')
+}
+
+/** A line through the chart for each, with its sign at the top. */
+function drawMarks(plot: uPlot, marks: readonly Mark[]): void {
+  const { ctx, bbox } = plot
+  const { min = 0, max = 0 } = plot.scales['x'] ?? {}
+  const style = getComputedStyle(document.documentElement)
+  ctx.save()
+  ctx.textAlign = 'center'
+  ctx.textBaseline = 'top'
+  ctx.font = `${10 * devicePixelRatio}px system-ui, sans-serif`
+  for (const { kind, at } of marks) {
+    // A bar stands in the middle of its minute.
+    const second = (at - minuteMs / 2) / 1_000
+    if (second < min || second > max) continue
+    const x = Math.round(plot.valToPos(second, 'x', true))
+    const { colour, sign } = markLooks[kind]
+    ctx.strokeStyle = ctx.fillStyle = style.getPropertyValue(colour).trim()
+    ctx.setLineDash([3 * devicePixelRatio, 3 * devicePixelRatio])
+    ctx.beginPath()
+    ctx.moveTo(x, bbox.top + 11 * devicePixelRatio)
+    ctx.lineTo(x, bbox.top + bbox.height)
+    ctx.stroke()
+    ctx.fillText(sign, x, bbox.top)
+  }
+  ctx.restore()
 }
 
 /** Stacked bars are drawn from the highest down, each over the one before. */
@@ -52,7 +161,7 @@ function dataOf(
 ): uPlot.AlignedData {
   const values = valuesOf(minutes, now, series)
   const drawn = kind === 'stack' ? stacked(values).toReversed() : values
-  return [timesUntil(now).map((at) => at / 1_000), ...drawn.map((one) => [...one])]
+  return [timesUntil(now, minutes[0]?.at).map((at) => at / 1_000), ...drawn.map((one) => [...one])]
 }
 
 function optionsOf(
@@ -80,8 +189,10 @@ function optionsOf(
     axes: [
       {
         ...axis,
-        size: 28,
+        size: axisHeight,
         space: 70,
+        // In seconds: no label comes twice.
+        incrs: [60, 120, 300, 600, 1_200],
         grid: { show: false },
         values: (_, at) => at.map((s) => timeFormat.format(s * 1_000)),
       },

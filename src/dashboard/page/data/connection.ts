@@ -58,8 +58,8 @@ export async function readStream(url: string, handlers: StreamHandlers, signal: 
 
 async function open(url: string, handlers: StreamHandlers, lastID: string, signal: AbortSignal): Promise<Response> {
   const resume: Record<string, string> = lastID === '' ? {} : { 'Last-Event-ID': lastID }
-  // The host's log has what happened before the page was opened.
-  const response = await handlers.fetch(`${url}?players=true${lastID === '' ? '&from=1' : ''}`, {
+  // Of what happened before the page was opened, the newest: a view that needs more reads it.
+  const response = await handlers.fetch(`${url}?players=true${lastID === '' ? '&last=500' : ''}`, {
     headers: { Accept: 'text/event-stream', ...resume },
     signal,
   })

@@ -42,6 +42,15 @@ export interface ServerRow extends Ref {
   readonly maintenance?: number | undefined
   /** Until when the idle server is reserved, wall time in ms. */
   readonly reservedUntil?: number | undefined
+  /** Where it runs, as last read: no event says it. */
+  readonly place?: Place | undefined
+}
+
+export interface Place {
+  /** Public addresses with their ports. Empty if they are not known yet. */
+  readonly addresses: readonly string[]
+  /** Empty if the backend knows none. */
+  readonly node: string
 }
 
 export interface Crash {
@@ -124,7 +133,25 @@ function rowOf(
   const { name, namespace } = metadata
   const known = numbered.flatMap(({ sessionID: id }) => (id === undefined ? [] : [{ id, players: [] }]))
   const all = withSessions(sessions.get(keyOf(metadata)) ?? known)
-  return { name, namespace, build, state, health, since: sinceOf(metadata, status), ...all, message, ...times }
+  const since = sinceOf(metadata, status)
+  return { name, namespace, build, state, health, since, ...all, message, ...times, place: placeOf(status) }
+}
+
+/** Undefined before the server has been started. */
+export function placeOf({ publicIP, ports, nodeName }: GameServer['status']): Place | undefined {
+  if (publicIP === '' && nodeName === '') return undefined
+  const addresses = publicIP === '' ? [] : ports.split(',').map((pair) => `${publicIP}:${pair.split(':')[1] ?? ''}`)
+  return { addresses, node: nodeName }
+}
+
+/** Where servers run, as just read. */
+export function withPlaces(model: Model, build: string, servers: readonly GameServer[]): Model {
+  const rows = new Map(serversOf(model, build))
+  for (const { metadata, status } of servers) {
+    const row = rows.get(keyOf(metadata))
+    if (row) rows.set(keyOf(metadata), { ...row, place: placeOf(status) })
+  }
+  return { ...model, servers: new Map(model.servers).set(build, rows) }
 }
 
 /** All sessions of a server. */
@@ -243,7 +270,7 @@ export function connectedTo(row: Pick<ServerRow, 'session' | 'others'>): readonl
 }
 
 /** Allocations in the last 60 s are not known to the second, so this is the last full minute, or this one if it has more. */
-export function perMinute(minutes: readonly Minute[], now: number): number {
+export function perMinute(minutes: readonly Pick<Minute, 'at' | 'allocations'>[], now: number): number {
   const current = Math.floor(now / minuteMs) * minuteMs
   const recent = minutes.filter(({ at }) => at >= current - minuteMs)
   return Math.max(0, ...recent.map(({ allocations }) => allocations))

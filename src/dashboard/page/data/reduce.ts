@@ -179,6 +179,27 @@ function logEvents(model: Model, events: readonly StreamedEvent[]): Model {
   }
 }
 
+/** Whether the host's log may have older events, for which the page has room. */
+export function hasOlder({ events }: Model): boolean {
+  const [first] = events
+  return first !== undefined && first.type !== 'EventsDropped' && first.seq > 1 && events.length < maxEvents
+}
+
+/** The events before those of the model, oldest first. */
+export function withOlder(model: Model, events: readonly StreamedEvent[]): Model {
+  const [first] = model.events
+  if (first === undefined || events.at(-1)?.seq !== first.seq - 1) return model
+  const [oldest] = events
+  const crashes = events.flatMap((event) => crashIn(event)).reverse()
+  return {
+    ...model,
+    events: [...events, ...model.events],
+    dropped: model.dropped + (oldest?.type === 'EventsDropped' ? oldest.seq : 0),
+    crashes: [...model.crashes, ...crashes].slice(0, maxCrashes),
+    minutes: countMinutes(model.minutes, events),
+  }
+}
+
 function crashIn(event: StreamedEvent): readonly Crash[] {
   if (event.type !== 'ServerEnding' || !event.crash) return []
   const { seq, at, build, server, reason, message } = event

@@ -2,9 +2,11 @@
 import { computed, signal } from '@preact/signals'
 import type { Ref } from '../../../rules/model/resources.js'
 import { parseRoute, type Route } from './routes.js'
+import { arriveAt } from './scroll-places.js'
 
 const hash = signal(location.hash)
 addEventListener('hashchange', () => {
+  arriveAt()
   hash.value = location.hash
 })
 
@@ -19,15 +21,23 @@ export function replaceQuery(query: Readonly<Record<string, string>>): void {
   const kept = Object.entries(query).filter(([, value]) => value !== '')
   const text = new URLSearchParams(kept).toString()
   const [path = ''] = location.hash.split('?')
-  history.replaceState(null, '', text === '' ? path || '#/' : `${path || '#/'}?${text}`)
+  history.replaceState(history.state, '', text === '' ? path || '#/' : `${path || '#/'}?${text}`)
   hash.value = location.hash
+}
+
+/** Like `replaceQuery`, for some of the filters. */
+export function changeQuery(change: Readonly<Record<string, string>>): void {
+  replaceQuery({ ...route.peek().query, ...change })
 }
 
 export const linkTo = {
   overview: '#/',
+  servers: '#/servers',
   sessions: '#/sessions',
   players: '#/players',
   events: '#/events',
+  /** `at`: when the minute began, wall time in ms. */
+  eventsOf: (at: number) => `#/events?minute=${at}`,
   tryIt: '#/try',
   build: (ref: Ref) => `#/builds/${pathOf(ref)}`,
   server: (ref: Ref) => `#/servers/${pathOf(ref)}`,

@@ -2,7 +2,7 @@
 import type { Ref } from '../../../rules/model/resources.js'
 
 export interface Route {
-  readonly view: 'overview' | 'build' | 'server' | 'sessions' | 'players' | 'events' | 'try' | 'unknown'
+  readonly view: 'overview' | 'build' | 'server' | 'servers' | 'sessions' | 'players' | 'events' | 'try' | 'unknown'
   /** The build or server. */
   readonly ref: Ref
   readonly query: Readonly<Record<string, string>>
@@ -10,6 +10,7 @@ export interface Route {
 
 const simple: ReadonlyMap<string, Route['view']> = new Map([
   ['', 'overview'],
+  ['servers', 'servers'],
   ['sessions', 'sessions'],
   ['players', 'players'],
   ['events', 'events'],

@@ -11,14 +11,40 @@ export interface Found {
   readonly note: string
 }
 
+const texts = new WeakMap<ServerRow, string>()
+
+/** Everything by which a server is found, in lower case. Rows that have not changed since are not read again. */
+function textOf(row: ServerRow): string {
+  let text = texts.get(row)
+  if (text === undefined) {
+    const names = [row.name, ...(row.place?.addresses ?? [])]
+    for (const { id, players } of sessionsIn(row)) names.push(id, ...players)
+    text = names.join('\n').toLowerCase()
+    texts.set(row, text)
+  }
+  return text
+}
+
+/** Whether the name, an address, a session or a player of the server contains the text, which is in lower case. */
+export function isFoundBy(row: ServerRow, wanted: string): boolean {
+  return wanted === '' || textOf(row).includes(wanted)
+}
+
+/** Reads what servers are found by, so that the first key does not wait for it. */
+export function prepareSearch(model: Model): void {
+  for (const row of rowsOf(model)) textOf(row)
+}
+
 /** Names that begin with the text come first. Case does not matter. */
 export function search(model: Model, text: string, limit = 12): readonly Found[] {
   const wanted = text.trim().toLowerCase()
   if (wanted === '') return []
-  const found: { readonly rank: number; readonly one: Found }[] = []
+  const first: Found[] = []
+  const others: Found[] = []
   const consider = (one: Found) => {
     const at = one.name.toLowerCase().indexOf(wanted)
-    if (at >= 0) found.push({ rank: at === 0 ? 0 : 1, one })
+    if (at === 0) first.push(one)
+    else if (at > 0 && others.length < limit) others.push(one)
   }
   for (const { metadata, spec } of model.builds.values()) {
     consider({ kind: 'build', name: metadata.name, ref: metadata, note: `build in ${metadata.namespace}` })
@@ -26,16 +52,17 @@ export function search(model: Model, text: string, limit = 12): readonly Found[]
       consider({ kind: 'build', name: spec.buildID, ref: metadata, note: `buildID of ${metadata.name}` })
   }
   for (const row of rowsOf(model)) {
+    if (first.length >= limit) break
+    if (!isFoundBy(row, wanted)) continue
     consider({ kind: 'server', name: row.name, ref: row, note: `server, ${row.state}` })
+    for (const address of row.place?.addresses ?? [])
+      consider({ kind: 'server', name: address, ref: row, note: `address of ${row.name}, ${row.state}` })
     for (const { id } of sessionsIn(row))
       consider({ kind: 'session', name: id, ref: row, note: `session on ${row.name}` })
     for (const player of namedOn(row))
       consider({ kind: 'player', name: player, ref: row, note: `player on ${row.name}` })
   }
-  return found
-    .toSorted((a, b) => a.rank - b.rank)
-    .slice(0, limit)
-    .map(({ one }) => one)
+  return [...first, ...others].slice(0, limit)
 }
 
 /** Connected and expected players, each once. */
@@ -75,7 +102,7 @@ export function playersFound(model: Model, text: string): readonly PlayerRow[] {
     if (player.toLowerCase().includes(wanted)) found.push({ player, ...row })
   }
   for (const server of rowsOf(model)) {
-    if (!hasSessions(server)) continue
+    if (!hasSessions(server) || !isFoundBy(server, wanted)) continue
     const session = server.others === undefined ? server.session : undefined
     for (const player of connectedTo(server)) consider(player, { isExpected: false, session, server })
     for (const one of sessionsIn(server))
@@ -98,7 +125,7 @@ export function sessionsOf(model: Model, text: string): readonly SessionRow[] {
   const wanted = text.trim().toLowerCase()
   const sessions: SessionRow[] = []
   for (const server of rowsOf(model)) {
-    if (!hasSessions(server)) continue
+    if (!hasSessions(server) || !isFoundBy(server, wanted)) continue
     for (const session of sessionsIn(server)) {
       const texts = [session.id, server.name, ...session.players]
       if (wanted !== '' && !texts.some((one) => one.toLowerCase().includes(wanted))) continue

@@ -105,3 +105,18 @@ function mentionOf(text: string, name: string): number {
   }
   return -1
 }
+
+const mebibyte = 1_048_576
+
+/** `0.42 cores, 136 MiB`. */
+export function usageText({
+  cpuCores,
+  memoryBytes,
+}: {
+  readonly cpuCores: number
+  readonly memoryBytes: number
+}): string {
+  const memory = memoryBytes / mebibyte
+  const size = memory >= 1_024 ? `${(memory / 1_024).toFixed(1)} GiB` : `${Math.round(memory)} MiB`
+  return `${cpuCores.toFixed(2)} cores, ${size}`
+}

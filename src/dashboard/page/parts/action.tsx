@@ -1,7 +1,8 @@
 /** A button that first says what it will do, and then shows whether it did. */
-import { useSignal } from '@preact/signals'
+import { useSignal, useSignalEffect } from '@preact/signals'
 import type { ComponentChildren } from 'preact'
 import { staleness } from '../data/live.js'
+import { takeRequest } from '../data/requested.js'
 import { Dialog } from './dialog.js'
 
 export interface ActionProps {
@@ -49,6 +50,9 @@ export function Action(props: ActionProps) {
     onOpen?.()
     isOpen.value = true
   }
+  useSignalEffect(() => {
+    if (label === undefined && takeRequest(name)) open()
+  })
   return (
     <>
       <button

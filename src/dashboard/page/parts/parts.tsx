@@ -7,6 +7,11 @@ import type { Health, ServerState } from '../../../rules/model/resources.js'
 import { now } from '../data/live.js'
 import { duration, stateWords } from '../data/words.js'
 
+// Made once: to make one takes longer than to draw the row of a table.
+const clockFormat = new Intl.DateTimeFormat(undefined, { timeStyle: 'medium', hourCycle: 'h23' })
+const mediumFormat = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'short' })
+const fullFormat = new Intl.DateTimeFormat(undefined, { dateStyle: 'full', timeStyle: 'long' })
+
 /** How long ago, with the exact instant in the reader's zone on hover. */
 export function Ago({ at }: { readonly at: number }) {
   if (at === 0) return <span class="quiet">unknown</span>
@@ -21,7 +26,7 @@ export function Ago({ at }: { readonly at: number }) {
 export function Clock({ at }: { readonly at: number }) {
   return (
     <time dateTime={new Date(at).toISOString()} title={instant(at)}>
-      {new Date(at).toLocaleTimeString(undefined, { hourCycle: 'h23' })}
+      {clockFormat.format(at)}
     </time>
   )
 }
@@ -30,14 +35,13 @@ export function Clock({ at }: { readonly at: number }) {
 export function Instant({ at }: { readonly at: number }) {
   return (
     <time dateTime={new Date(at).toISOString()} title={instant(at)}>
-      {new Date(at).toLocaleString(undefined, { dateStyle: 'medium', timeStyle: 'short' })}
+      {mediumFormat.format(at)}
     </time>
   )
 }
 
 function instant(at: number): string {
-  const date = new Date(at)
-  return `${date.toLocaleString(undefined, { dateStyle: 'full', timeStyle: 'long' })} (${date.toISOString()})`
+  return `${fullFormat.format(at)} (${new Date(at).toISOString()})`
 }
 
 export function StateTag({ state }: { readonly state: ServerState }) {

@@ -1,7 +1,8 @@
 /** Renders only the rows that can be seen, so that a list of 10,000 scrolls like one of 50. */
 import { useSignal } from '@preact/signals'
-import type { ComponentChildren, VNode } from 'preact'
+import type { ComponentChildren, RefObject, VNode } from 'preact'
 import { useEffect, useLayoutEffect, useRef } from 'preact/hooks'
+import { rememberedPlace, rememberPlace } from '../data/scroll-places.js'
 
 export interface VirtualListProps {
   readonly count: number
@@ -16,9 +17,15 @@ export interface VirtualListProps {
   readonly role?: 'table' | 'log'
   /** Keeps the last row in view, unless the reader has scrolled up. */
   readonly followsEnd?: boolean
+  /** Gets the element that scrolls. */
+  readonly box?: RefObject<HTMLDivElement | null>
+  /** Called when the reader comes to the last rows. */
+  readonly onEnd?: (() => void) | undefined
 }
 
 const extraRows = 8
+/** Scrolling renders anew only when the first row in view is in another group of this many. */
+const rowsPerStep = 4
 /** With its borders. */
 const headHeight = 34
 
@@ -30,23 +37,31 @@ export function VirtualList({
   head,
   role = 'table',
   followsEnd,
+  onEnd,
   ...rest
 }: VirtualListProps) {
-  const box = useRef<HTMLDivElement>(null)
+  const own = useRef<HTMLDivElement>(null)
+  const { box = own } = rest
   const atEnd = useRef(true)
   const view = useSignal({ top: 0, height: 600 })
   const measure = () => {
     const element = box.current
     if (!element) return
     atEnd.current = element.scrollTop + element.clientHeight >= element.scrollHeight - 2 * rowHeight
+    if (role === 'table') rememberPlace(label, element.scrollTop)
+    if (element.scrollTop > 0 && atEnd.current) onEnd?.()
+    const step = rowsPerStep * rowHeight
+    const next = { top: Math.floor(element.scrollTop / step) * step, height: element.clientHeight + step }
     const { top, height } = view.peek()
-    if (top !== element.scrollTop || height !== element.clientHeight)
-      view.value = { top: element.scrollTop, height: element.clientHeight }
+    if (top !== next.top || height !== next.height) view.value = next
   }
   useEffect(() => {
     const observer = new ResizeObserver(measure)
     if (box.current) observer.observe(box.current)
     return () => observer.disconnect()
+  }, [])
+  useLayoutEffect(() => {
+    if (role === 'table' && box.current) box.current.scrollTop = rememberedPlace(label)
   }, [])
   useLayoutEffect(() => {
     if (followsEnd && atEnd.current && box.current) box.current.scrollTop = box.current.scrollHeight

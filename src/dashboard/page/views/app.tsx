@@ -1,28 +1,32 @@
 /** The frame of every view: navigation, search, the state of the connection, and the view itself. */
 import { useSignal } from '@preact/signals'
-import { useEffect, useRef } from 'preact/hooks'
+import { useEffect, useLayoutEffect, useRef } from 'preact/hooks'
 import { isOwnSignIn, token } from '../data/access.js'
 import { failure, isLoaded, link, signOut, staleness } from '../data/live.js'
 import { linkTo, route } from '../data/router.js'
 import type { Route } from '../data/routes.js'
+import { rememberedPlace, rememberPlace } from '../data/scroll-places.js'
 import { LateFailures } from '../changes/late-failures.js'
 import { Failure, Loading, Notice } from '../parts/parts.js'
 import { BuildView } from './build.js'
 import { ConnectionState } from './connection-state.js'
 import { EventsView } from './events.js'
 import { Help } from './help.js'
+import { useKeys } from './keys.js'
 import { Overview } from './overview.js'
 import { ProblemBar } from './problems/problem-bar.js'
 import { StaleBanner } from './problems/stale-banner.js'
 import { PlayersView } from './sessions/players.js'
 import { SearchBox } from './search-box.js'
 import { ServerView } from './server.js'
+import { ServersView } from './servers.js'
 import { SessionsView } from './sessions.js'
 import { NoRight, SignedOut, SignIn } from './sign-in.js'
 import { TryItView } from './try-it.js'
 
 const places = [
   ['overview', linkTo.overview, 'Overview'],
+  ['servers', linkTo.servers, 'Servers'],
   ['sessions', linkTo.sessions, 'Sessions'],
   ['players', linkTo.players, 'Players'],
   ['events', linkTo.events, 'Events'],
@@ -35,23 +39,20 @@ export function App() {
   const main = useRef<HTMLElement>(null)
   const head = useRef<HTMLElement>(null)
   useEffect(() => keepBelow(head.current), [])
-  useEffect(() => {
-    const onKey = (event: KeyboardEvent) => {
-      if (event.ctrlKey || event.metaKey || event.altKey || isTyping(event.target)) return
-      if (event.key === '/') search.current?.focus()
-      else if (event.key === '?') showsHelp.value = true
-      else return
-      event.preventDefault()
-    }
-    addEventListener('keydown', onKey)
-    return () => removeEventListener('keydown', onKey)
-  }, [])
+  useKeys({ onFind: () => search.current?.focus(), onHelp: () => (showsHelp.value = true) })
   const current = route.value
   const isFirstView = useRef(true)
   useEffect(() => {
+    const onScroll = () => rememberPlace('page', scrollY)
+    addEventListener('scroll', onScroll, { passive: true })
+    return () => removeEventListener('scroll', onScroll)
+  }, [])
+  // Before the next paint: a shorter view scrolls the page up, which is not where the reader has left it.
+  useLayoutEffect(() => {
     document.title = titleOf(current)
-    // A reader who follows a link begins at the top of the new view, with the keyboard and a screen reader, too.
-    scrollTo(0, 0)
+    // A reader who follows a link begins at the top of the new view, with the keyboard and a screen reader, too; one who goes
+    // back, where the view was left.
+    scrollTo(0, rememberedPlace('page'))
     if (!isFirstView.current) main.current?.focus({ preventScroll: true })
     isFirstView.current = false
   }, [current.view, current.ref.namespace, current.ref.name])
@@ -124,6 +125,8 @@ function Content({ route: { view, ref, query } }: { readonly route: Route }) {
       return <BuildView key={key} of={ref} />
     case 'server':
       return <ServerView key={key} of={ref} />
+    case 'servers':
+      return <ServersView query={query} />
     case 'sessions':
       return <SessionsView query={query} />
     case 'players':
@@ -169,10 +172,6 @@ function keepBelow(head: HTMLElement | null): (() => void) | undefined {
   })
   observer.observe(head)
   return () => observer.disconnect()
-}
-
-function isTyping(target: EventTarget | null): boolean {
-  return target instanceof HTMLElement && (target.isContentEditable || /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName))
 }
 
 /** The address after `#` belongs to the view. */

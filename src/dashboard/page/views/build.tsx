@@ -1,15 +1,15 @@
 /** One build: its servers, its problems, what it runs. */
-import { useSignal } from '@preact/signals'
 import { useEffect } from 'preact/hooks'
-import { keyOf, type Ref, type ServerState, serverStates } from '../../../rules/model/resources.js'
+import { keyOf, type Ref, serverStates } from '../../../rules/model/resources.js'
 import type { GameServerBuild } from '../../../rules/model/wire.js'
 import { useActivity } from '../charts/use-activity.js'
 import { rights } from '../data/access.js'
 import { noServersText } from '../data/consequences.js'
 import { connections, model, stats } from '../data/live.js'
-import { type Counts, countsOf, playersOf, type ServerRow, serversOf, sessionsIn } from '../data/model.js'
+import { type Counts, countsOf, playersOf, serversOf } from '../data/model.js'
 import { readinessOf } from '../data/readiness.js'
-import { linkTo } from '../data/router.js'
+import { changeQuery, linkTo, route } from '../data/router.js'
+import { isFoundBy } from '../data/search.js'
 import { plural, stateWords } from '../data/words.js'
 import { Conditions } from '../parts/conditions.js'
 import { Ago, CopyButton, Notice, Section } from '../parts/parts.js'
@@ -63,7 +63,7 @@ function KnownBuild({ build }: { readonly build: GameServerBuild }) {
         <Rollout build={build} />
         <Conditions of={status.conditions ?? []} isStopped={status.health === 'Unhealthy'} />
       </section>
-      <BuildLastHour of={activity} />
+      <BuildLastHour of={activity} build={metadata} />
       <Servers of={build} />
       <div class="columns">
         <Crashes of={activity} build={build} />
@@ -128,10 +128,10 @@ function Facts({ build, counts }: FactsProps) {
 }
 
 function Servers({ of }: { readonly of: GameServerBuild }) {
-  const text = useSignal('')
-  const state = useSignal<ServerState | ''>('')
+  const { text = '', state = '' } = route.value.query
   const all = [...serversOf(model.value, keyOf(of.metadata)).values()]
-  const shown = all.filter((row) => (state.value === '' || row.state === state.value) && has(row, text.value))
+  const wanted = text.trim().toLowerCase()
+  const shown = all.filter((row) => (state === '' || row.state === state) && isFoundBy(row, wanted))
   const filters = (
     <div class="filters">
       <input
@@ -139,13 +139,9 @@ function Servers({ of }: { readonly of: GameServerBuild }) {
         placeholder="Filter"
         aria-label="Filter servers by name, session or player"
         value={text}
-        onInput={(event) => (text.value = event.currentTarget.value)}
+        onInput={(event) => changeQuery({ text: event.currentTarget.value })}
       />
-      <select
-        aria-label="State"
-        value={state}
-        onChange={(event) => (state.value = serverStates.find((one) => one === event.currentTarget.value) ?? '')}
-      >
+      <select aria-label="State" value={state} onChange={(event) => changeQuery({ state: event.currentTarget.value })}>
         <option value="">all states</option>
         {serverStates.map((one) => (
           <option key={one} value={one}>
@@ -166,10 +162,4 @@ function Servers({ of }: { readonly of: GameServerBuild }) {
       )}
     </Section>
   )
-}
-
-function has(row: ServerRow, text: string): boolean {
-  const wanted = text.trim().toLowerCase()
-  const texts = sessionsIn(row).flatMap(({ id, players }) => [id, ...players])
-  return [row.name, ...texts].some((one) => one.toLowerCase().includes(wanted))
 }

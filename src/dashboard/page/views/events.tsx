@@ -1,11 +1,19 @@
 /** What happens in the fleet, as it happens. */
 import { useSignal } from '@preact/signals'
+import { useEffect } from 'preact/hooks'
 import { model } from '../data/live.js'
-import type { StreamedEvent } from '../data/model.js'
-import { linkTo, replaceQuery } from '../data/router.js'
+import { minuteMs, type StreamedEvent } from '../data/model.js'
+import { isReadingOlder, readOlder } from '../data/older-events.js'
+import { hasOlder } from '../data/reduce.js'
+import { linkTo, changeQuery } from '../data/router.js'
 import { partsAt, plural } from '../data/words.js'
 import { Clock, Section } from '../parts/parts.js'
-import { type Column, Table } from '../parts/table.js'
+import { type Column, type Sorts, Table } from '../parts/table.js'
+
+const sorts: Sorts<StreamedEvent> = {
+  Time: ({ seq }) => seq,
+  Type: ({ type }) => type,
+}
 
 /** Two lines of a message below its time and type. */
 const narrowRowHeight = 76
@@ -22,12 +30,23 @@ const columns: readonly Column<StreamedEvent>[] = [
 ]
 
 export function EventsView({ query }: { readonly query: Readonly<Record<string, string>> }) {
-  const { text = '', type = '' } = query
+  const { text = '', type = '', minute: at = '' } = query
+  const minute = at === '' ? undefined : Number(at)
   /** The events when it was paused. */
   const paused = useSignal<readonly StreamedEvent[] | undefined>(undefined)
   const { events, dropped } = model.value
   const types = [...new Set(events.map((event) => event.type))].toSorted()
-  const shown = (paused.value ?? events).filter((event) => fits(event, type, text.trim().toLowerCase())).toReversed()
+  // What was read meanwhile is older than what it was paused at.
+  const [first] = paused.value ?? []
+  const listed = paused.value && first ? [...events.filter(({ seq }) => seq < first.seq), ...paused.value] : events
+  const shown = listed
+    .filter((event) => fits(event, type, text.trim().toLowerCase()) && isIn(minute, event))
+    .toReversed()
+  const isPartial = hasOlder(model.value)
+  const isFiltered = text !== '' || type !== '' || minute !== undefined
+  useEffect(() => {
+    if (isFiltered && isPartial) void readOlder(true)
+  }, [isFiltered, isPartial])
   const missed =
     paused.value === undefined ? 0 : events.filter(({ seq }) => seq > (paused.value?.at(-1)?.seq ?? 0)).length
   const filters = (
@@ -37,13 +56,9 @@ export function EventsView({ query }: { readonly query: Readonly<Record<string, 
         placeholder="Filter"
         aria-label="Filter events by text"
         value={text}
-        onInput={(event) => replaceQuery({ text: event.currentTarget.value, type })}
+        onInput={(event) => changeQuery({ text: event.currentTarget.value })}
       />
-      <select
-        aria-label="Type"
-        value={type}
-        onChange={(event) => replaceQuery({ text, type: event.currentTarget.value })}
-      >
+      <select aria-label="Type" value={type} onChange={(event) => changeQuery({ type: event.currentTarget.value })}>
         <option value="">all types</option>
         {types.map((one) => (
           <option key={one} value={one}>
@@ -63,7 +78,29 @@ export function EventsView({ query }: { readonly query: Readonly<Record<string, 
   return (
     <>
       <h1 class="hidden">Events</h1>
-      <Section title={plural(shown.length, 'event')} aside={filters}>
+      <Section title={`${isPartial ? 'The newest ' : ''}${plural(shown.length, 'event')}`} aside={filters}>
+        {minute === undefined ? null : (
+          <p>
+            Of the minute that began at <Clock at={minute} />.{' '}
+            <button type="button" class="small" onClick={() => changeQuery({ minute: '' })}>
+              Show all
+            </button>
+          </p>
+        )}
+        {isPartial ? (
+          <p class="quiet" role="status">
+            {isReadingOlder.value ? (
+              'Reading older events…'
+            ) : (
+              <>
+                Older events are read as you scroll, and when you filter.{' '}
+                <button type="button" class="small" onClick={() => void readOlder()}>
+                  Read older
+                </button>
+              </>
+            )}
+          </p>
+        ) : null}
         {dropped > 0 ? (
           <p class="quiet">
             {plural(dropped, 'earlier event')} {dropped === 1 ? 'is' : 'are'} not kept.
@@ -78,7 +115,9 @@ export function EventsView({ query }: { readonly query: Readonly<Record<string, 
             columns={columns}
             rows={shown}
             keyOf={({ seq }) => seq}
+            sorts={sorts}
             narrowRowHeight={narrowRowHeight}
+            onEnd={() => void readOlder()}
           />
         )}
       </Section>
@@ -89,6 +128,10 @@ export function EventsView({ query }: { readonly query: Readonly<Record<string, 
 function fits(event: StreamedEvent, type: string, text: string): boolean {
   if (type !== '' && event.type !== type) return false
   return text === '' || event.message.toLowerCase().includes(text) || event.type.toLowerCase().includes(text)
+}
+
+function isIn(minute: number | undefined, event: StreamedEvent): boolean {
+  return minute === undefined || ('at' in event && event.at >= minute && event.at < minute + minuteMs)
 }
 
 /** The message, in which the names of the server and the build lead to them. */

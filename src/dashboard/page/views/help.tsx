@@ -3,7 +3,13 @@ import type { Signal } from '@preact/signals'
 import { Dialog } from '../parts/dialog.js'
 
 const keys = [
-  ['/', 'find a build, server, session or player'],
+  ['Ctrl K  /', 'find a build, server, session, player, address or port; or say what to do: “scale arena”, “drain …”'],
+  ['g o', 'go to the overview'],
+  ['g m', 'go to the servers, with their map'],
+  ['g s', 'go to the sessions'],
+  ['g p  g e  g t', 'go to the players, the events, or “Try it”'],
+  ['j  k', 'go to the next row, or the one before'],
+  ['Enter', 'open the row'],
   ['↑ ↓ Enter', 'choose among what was found'],
   ['Tab', 'go from one control to the next; lists scroll with the arrow keys'],
   ['Esc', 'close what is open'],

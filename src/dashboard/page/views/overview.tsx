@@ -45,14 +45,17 @@ function Numbers({ of, activity }: { readonly of: Model; readonly activity: Flee
   const active = counts.reduce((sum, one) => sum + one.Active, 0)
   const standingBy = counts.reduce((sum, one) => sum + one.StandingBy, 0)
   const waiting = stats.value?.builds.reduce((sum, one) => sum + one.waiting, 0)
+  const recorded = activity?.minutes ?? []
+  // The page has only the newest events, and the host's records are a few seconds old.
   const count = crashesKnown(activity, of.minutes, now.value)
+  const allocations = Math.max(perMinute(of.minutes, now.value), perMinute(recorded, now.value))
   const cut = unknownBefore(activity, of.builds.values(), now.value)
   const crashes = `${cut === undefined || count === 0 ? '' : '≥ '}${count.toLocaleString('en')}`
   const tiles = [
     ['active servers', active, ''],
     ['standing by', standingBy, ''],
     ['players', keys.reduce((sum, key) => sum + playersOf(of, key), 0), ''],
-    ['allocations a minute', perMinute(of.minutes, now.value), ''],
+    ['allocations a minute', allocations, ''],
     ['callers waiting', waiting ?? '–', (waiting ?? 0) > 0 ? 'warn' : ''],
     ['crashes in an hour', crashes, count > 0 ? 'bad' : ''],
   ] as const

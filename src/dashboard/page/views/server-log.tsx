@@ -7,6 +7,7 @@ import { connections, fleet } from '../data/live.js'
 import { plural } from '../data/words.js'
 import { Section } from '../parts/parts.js'
 import { VirtualList } from '../parts/virtual-list.js'
+import { DownloadLog, maxWrapped, WrappedLines } from './server/log-tools.js'
 
 const firstLines = 1_000
 const maxLines = 10_000
@@ -17,6 +18,7 @@ export function ServerLog({ of, isRunning }: { readonly of: Ref; readonly isRunn
   const lines = useSignal<readonly string[]>([])
   const problem = useSignal('')
   const isPaused = useSignal(false)
+  const isWrapped = useSignal(false)
   const text = useSignal('')
   /** Lines that came while it was paused. */
   const held = useRef<string[]>([])
@@ -64,12 +66,22 @@ export function ServerLog({ of, isRunning }: { readonly of: Ref; readonly isRunn
           <button type="button" aria-pressed={isPaused} onClick={pause}>
             {isPaused.value ? `Resume${heldCount.value > 0 ? ` (${heldCount.value})` : ''}` : 'Pause'}
           </button>
+          <button type="button" aria-pressed={isWrapped} onClick={() => (isWrapped.value = !isWrapped.value)}>
+            Wrap
+          </button>
+          <DownloadLog of={of} onProblem={(message) => (problem.value = message)} />
         </div>
       }
     >
       {problem.value === '' ? null : <p class="problem">{problem.value}</p>}
       {shown.length === 0 ? (
         <p class="quiet">{lines.value.length === 0 ? 'Nothing has been printed yet.' : 'No line has this text.'}</p>
+      ) : isWrapped.value ? (
+        <WrappedLines
+          label={`Log, ${plural(Math.min(shown.length, maxWrapped), 'line')}`}
+          lines={shown}
+          line={(text) => marked(text, wanted)}
+        />
       ) : (
         <VirtualList
           label={`Log, ${plural(shown.length, 'line')}`}

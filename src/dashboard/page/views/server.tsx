@@ -6,7 +6,7 @@ import type { FleetEvent } from '../../../contracts/events.js'
 import { keyOf, type Ref } from '../../../rules/model/resources.js'
 import type { GameServer } from '../../../rules/model/wire.js'
 import { rights } from '../data/access.js'
-import { connections, fleet, model } from '../data/live.js'
+import { connections, fleet, health, model } from '../data/live.js'
 import { connectedTo, type StreamedEvent } from '../data/model.js'
 import { linkTo } from '../data/router.js'
 import { findServer } from '../data/search.js'
@@ -15,7 +15,9 @@ import { Timeline } from '../parts/timeline.js'
 import { ServerActions } from './server-actions.js'
 import { ServerLog } from './server-log.js'
 import { ServerData } from './server/data.js'
+import { LifeBar } from './server/life-bar.js'
 import { SessionsOfServer } from './server/sessions.js'
+import { Usage } from './server/usage.js'
 
 export function ServerView({ of }: { readonly of: Ref }) {
   const row = findServer(model.value, of)
@@ -67,7 +69,9 @@ export function ServerView({ of }: { readonly of: Ref }) {
       </header>
       {row ? (
         <Place
+          of={of}
           server={server.value}
+          isMeasured={row.state !== 'Pending' && health.value?.measuresUsage === true && rights.may('readUsage', of)}
           players={connectedTo(row)}
           maintenance={row.maintenance}
           reservedUntil={row.reservedUntil}
@@ -77,6 +81,7 @@ export function ServerView({ of }: { readonly of: Ref }) {
       {server.value ? <ServerData of={server.value} /> : null}
       <div class="columns wide-second">
         <Section title="What happened">
+          <LifeBar events={events} />
           <Timeline events={events} />
         </Section>
         <ServerLog of={of} isRunning={row !== undefined && row.state !== 'Pending'} />
@@ -86,6 +91,8 @@ export function ServerView({ of }: { readonly of: Ref }) {
 }
 
 interface PlaceProps {
+  readonly of: Ref
+  readonly isMeasured: boolean
   readonly server: GameServer | undefined
   /** Those that are connected. */
   readonly players: readonly string[]
@@ -95,7 +102,7 @@ interface PlaceProps {
   readonly reservedUntil: number | undefined
 }
 
-function Place({ server, players, maintenance, reservedUntil }: PlaceProps) {
+function Place({ of, isMeasured, server, players, maintenance, reservedUntil }: PlaceProps) {
   const { publicIP = '', ports = '', nodeName = '', message } = server?.status ?? {}
   const addresses = publicIP === '' ? [] : ports.split(',').map((pair) => `${publicIP}:${pair.split(':')[1] ?? ''}`)
   return (
@@ -121,6 +128,7 @@ function Place({ server, players, maintenance, reservedUntil }: PlaceProps) {
           <dt>players</dt>
           <dd>{players.length === 0 ? <span class="quiet">none</span> : players.join(', ')}</dd>
         </div>
+        {isMeasured ? <Usage of={of} /> : null}
         {reservedUntil === undefined ? null : (
           <div>
             <dt>reserved until</dt>

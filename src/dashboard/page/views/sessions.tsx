@@ -2,13 +2,13 @@
 import { rights } from '../data/access.js'
 import { model } from '../data/live.js'
 import { seatsText } from '../data/model.js'
-import { linkTo, replaceQuery } from '../data/router.js'
+import { linkTo, changeQuery } from '../data/router.js'
 import { type SessionRow, sessionsOf } from '../data/search.js'
 import { plural } from '../data/words.js'
 import { Ago, Section } from '../parts/parts.js'
 import { PlayersOf } from './server/sessions.js'
 import { EndSession } from './server-actions.js'
-import { type Column, Table } from '../parts/table.js'
+import { type Column, type Sorts, Table } from '../parts/table.js'
 
 const columns: readonly Column<SessionRow>[] = [
   { name: 'Session', title: ({ id }) => id, cell: ({ id, server }) => <a href={linkTo.server(server)}>{id}</a> },
@@ -25,6 +25,14 @@ const columns: readonly Column<SessionRow>[] = [
   { name: 'Since', cell: ({ startedAt = 0 }) => <Ago at={startedAt} /> },
 ]
 
+const sorts: Sorts<SessionRow> = {
+  Session: ({ id }) => id,
+  Players: ({ players }) => players.length,
+  Seats: ({ seats }) => seats?.taken ?? -1,
+  Server: ({ server }) => server.name,
+  Since: ({ server }) => -server.since,
+}
+
 const withEnd: readonly Column<SessionRow>[] = [
   ...columns,
   { name: 'End', cell: ({ server, ...session }) => <EndSession row={server} session={session} label="End" /> },
@@ -39,7 +47,7 @@ export function SessionsView({ query: { text = '' } }: { readonly query: Readonl
         placeholder="Session, player, server"
         aria-label="Find a session by its id, player or server"
         value={text}
-        onInput={(event) => replaceQuery({ text: event.currentTarget.value })}
+        onInput={(event) => changeQuery({ text: event.currentTarget.value })}
       />
     </div>
   )
@@ -60,6 +68,7 @@ export function SessionsView({ query: { text = '' } }: { readonly query: Readonl
             columns={rights.may('endSession') ? withEnd : columns}
             rows={sessions}
             keyOf={({ id }) => id}
+            sorts={sorts}
           />
         )}
       </Section>

@@ -1,10 +1,13 @@
 /** A build's servers by state, minute by minute. */
 import type { ActivityMinute, FleetActivity } from '../../../../contracts/observer.js'
+import type { Ref } from '../../../../rules/model/resources.js'
+import { MarksLegend } from '../../charts/marks-legend.js'
 import type { Series } from '../../charts/series.js'
 import { TimeChart } from '../../charts/time-chart.js'
+import { useMarks } from '../../charts/use-marks.js'
 import { now } from '../../data/live.js'
 import { plural } from '../../data/words.js'
-import { Ago, Section } from '../../parts/parts.js'
+import { Ago, Clock, Section } from '../../parts/parts.js'
 
 /** From the lowest band up. */
 const states = [
@@ -30,15 +33,22 @@ const states = [
   },
 ] as const satisfies readonly (Series & { readonly state: string })[]
 
+interface BuildLastHourProps {
+  readonly of: FleetActivity | undefined
+  readonly build: Ref
+}
+
 const none: readonly ActivityMinute[] = []
 const height = 170
 
-export function BuildLastHour({ of }: { readonly of: FleetActivity | undefined }) {
+export function BuildLastHour({ of, build }: BuildLastHourProps) {
+  const marks = useMarks(of, build)
   const minutes = of?.minutes ?? none
   const begin = minutes[0]?.at ?? 0
   const aside = (
     <span class="quiet">
       {of === undefined ? '…' : summaryOf(minutes)}
+      {of ? <Totals of={of} /> : null}
       {of && begin > now.value - 59 * 60_000 ? (
         <>
           {' '}
@@ -54,6 +64,7 @@ export function BuildLastHour({ of }: { readonly of: FleetActivity | undefined }
         now={now.value}
         kind="stack"
         series={states}
+        marks={marks}
         height={height}
         label={`Servers by state in the last hour: ${summaryOf(minutes)}`}
       />
@@ -64,6 +75,7 @@ export function BuildLastHour({ of }: { readonly of: FleetActivity | undefined }
           </li>
         ))}
       </ul>
+      <MarksLegend of={marks} />
     </Section>
   )
 }
@@ -72,4 +84,16 @@ function summaryOf(minutes: readonly ActivityMinute[]): string {
   const allocations = minutes.reduce((sum, minute) => sum + minute.allocations, 0)
   const most = Math.max(0, ...minutes.map(({ servers }) => servers.active))
   return `${plural(allocations, 'allocation')}, at most ${most.toLocaleString('en')} active`
+}
+
+/** Since the host leads. */
+function Totals({ of: { since, totals } }: { readonly of: FleetActivity }) {
+  const hours =
+    totals.serverHours < 10 ? totals.serverHours.toFixed(1) : Math.round(totals.serverHours).toLocaleString('en')
+  return (
+    <>
+      {' '}
+      · {plural(totals.sessions, 'session')} and {hours} server-hours since <Clock at={since} />
+    </>
+  )
 }

@@ -1,8 +1,10 @@
 /** The last hour of the fleet as small charts. */
 import type { ActivityMinute, FleetActivity } from '../../../../contracts/observer.js'
+import { MarksLegend } from '../../charts/marks-legend.js'
 import type { Series } from '../../charts/series.js'
 import { TimeChart, type TimeChartProps } from '../../charts/time-chart.js'
 import { keyOf } from '../../../../rules/model/resources.js'
+import { useMarks } from '../../charts/use-marks.js'
 import { crashGroups, unknownBefore } from '../../data/crashes.js'
 import { model, now } from '../../data/live.js'
 import { linkTo } from '../../data/router.js'
@@ -63,6 +65,7 @@ const charts: readonly Chart[] = [
 
 export function ActivityCharts({ of }: { readonly of: FleetActivity | undefined }) {
   const minutes = of?.minutes ?? none
+  const marks = useMarks(of)
   const shortMs = of === undefined ? 0 : of.since - (now.value - 59 * 60_000)
   return (
     <section aria-labelledby="last-hour">
@@ -73,6 +76,7 @@ export function ActivityCharts({ of }: { readonly of: FleetActivity | undefined 
             recorded since this host began to lead, <Ago at={of.since} />
           </span>
         ) : null}
+        <MarksLegend of={marks} />
       </header>
       <div class="charts">
         {charts.map(({ title, kind, series, summary }) => (
@@ -82,6 +86,7 @@ export function ActivityCharts({ of }: { readonly of: FleetActivity | undefined 
               now={now.value}
               kind={kind}
               series={series}
+              marks={marks}
               label={`${title} in the last hour: ${summary(minutes)}`}
             />
           </Section>

@@ -1,5 +1,6 @@
 /** Whether this host leads, and whether its store and backend work: quiet while all is well. */
 import { health, model, staleness } from '../../data/live.js'
+import { hasOlder } from '../../data/reduce.js'
 import { lastTrouble, recoveredAt } from '../../data/model.js'
 import { Ago } from '../../parts/parts.js'
 
@@ -18,7 +19,11 @@ export function HostHealth({ since }: { readonly since: number | undefined }) {
       <State name="Backend" isGood={backend} good="works" bad="does not work" began="recovered" since={recovered} />
       <li class="quiet">
         {trouble === undefined ? (
-          "No error in the host's log."
+          hasOlder(model.value) ? (
+            `No error among the newest ${events.length} events.`
+          ) : (
+            "No error in the host's log."
+          )
         ) : (
           <>
             Last error <Ago at={trouble.at} />: {trouble.message}

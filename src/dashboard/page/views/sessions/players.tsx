@@ -1,10 +1,10 @@
 /** Who is where: finds players, those that are connected and those that a session expects. */
 import { model } from '../../data/live.js'
-import { linkTo, replaceQuery } from '../../data/router.js'
+import { linkTo, changeQuery } from '../../data/router.js'
 import { type PlayerRow, playersFound } from '../../data/search.js'
 import { plural } from '../../data/words.js'
 import { Ago, Section } from '../../parts/parts.js'
-import { type Column, Table } from '../../parts/table.js'
+import { type Column, type Sorts, Table } from '../../parts/table.js'
 
 const columns: readonly Column<PlayerRow>[] = [
   { name: 'Player', title: ({ player }) => player, cell: ({ player }) => <bdi>{player}</bdi> },
@@ -25,6 +25,14 @@ const columns: readonly Column<PlayerRow>[] = [
   },
 ]
 
+const sorts: Sorts<PlayerRow> = {
+  Player: ({ player }) => player,
+  Is: ({ isExpected }) => (isExpected ? 1 : 0),
+  Server: ({ server }) => server.name,
+  Session: ({ session }) => session?.id ?? '',
+  Since: ({ session }) => -(session?.startedAt ?? 0),
+}
+
 export function PlayersView({ query: { text = '' } }: { readonly query: Readonly<Record<string, string>> }) {
   const players = playersFound(model.value, text)
   const expected = players.filter(({ isExpected }) => isExpected).length
@@ -36,7 +44,7 @@ export function PlayersView({ query: { text = '' } }: { readonly query: Readonly
         placeholder="Player"
         aria-label="Find a player"
         value={text}
-        onInput={(event) => replaceQuery({ text: event.currentTarget.value })}
+        onInput={(event) => changeQuery({ text: event.currentTarget.value })}
       />
     </div>
   )
@@ -57,6 +65,7 @@ export function PlayersView({ query: { text = '' } }: { readonly query: Readonly
             columns={columns}
             rows={players}
             keyOf={({ player, session, server }) => `${server.namespace}/${server.name} ${session?.id} ${player}`}
+            sorts={sorts}
           />
         )}
       </Section>
