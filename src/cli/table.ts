@@ -81,17 +81,3 @@ function widest(columns: readonly Column[], widths: readonly number[]): number |
 function shortened(cell: string, width: number): string {
   return cell.length <= width ? cell : `${cell.slice(0, Math.max(0, width - 1))}…`
 }
-
-/** Resolves as soon as `signal` fires, or after this time. */
-export function pause(ms: number, signal: AbortSignal): Promise<void> {
-  if (signal.aborted) return Promise.resolve()
-  return new Promise((resolve) => {
-    const done = () => {
-      clearTimeout(timer)
-      signal.removeEventListener('abort', done)
-      resolve()
-    }
-    const timer = setTimeout(done, ms)
-    signal.addEventListener('abort', done)
-  })
-}

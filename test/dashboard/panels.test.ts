@@ -151,7 +151,7 @@ testInBrowser(
   async () => {
     let cpuSeconds = 0
     const usage = async () => ({ memoryBytes: 136 * 1_048_576, cpuSeconds: (cpuSeconds += 0.25) })
-    const { fleet, url } = await memoryHost({}, {}, { usage } as never)
+    const { fleet, url } = await memoryHost({}, {}, { usage })
     await fleet.builds.create(build({ standingBy: 1 }))
     await standingBy(fleet, 1)
     await fleet.allocate({ buildID, sessionID })

@@ -1,10 +1,11 @@
 /** `gamekeeper get`: tables of builds, servers and sessions. */
+import { setTimeout } from 'node:timers/promises'
 import { Argument, type Command } from 'commander'
 import type { EndedGameSession, FleetClient, GameServer, GameServerBuild, GameSession } from '../../client/index.js'
 import { CommandLineError } from '../../config/usage-error.js'
 import { FleetError } from '../../contracts/errors.js'
 import { addSourceOptions, needsHost, sessionNamed, type Source, type SourceFlags, sourceOf } from '../stored-fleet.js'
-import { type Column, pause, tableLines, type Widths } from '../table.js'
+import { type Column, tableLines, type Widths } from '../table.js'
 import type { Colour, Terminal } from '../terminal.js'
 
 interface GetFlags extends SourceFlags {
@@ -190,7 +191,7 @@ export async function afterEvents(client: FleetClient, signal: AbortSignal, show
     while (isDue && !signal.aborted) {
       isDue = false
       await show()
-      await pause(watchMs, signal)
+      await setTimeout(watchMs, undefined, { signal }).catch(() => {})
     }
   }
   for await (const event of client.events({ signal })) {
