@@ -179,8 +179,8 @@ export class DockerBackend implements Backend {
   }
 
   async close(): Promise<void> {
-    this.#keptLogs.close()
     this.#lifecycle.close()
+    await this.#keptLogs.close()
     await waitAtMost(this.#options.clock, closeTimeoutMs, this.#lifecycle.settled())
     const signals = this.#terminations.inProgress().map(({ signalled }) => signalled)
     await waitAtMost(this.#options.clock, closeTimeoutMs, Promise.all([this.#creations.allSettled(), ...signals]))

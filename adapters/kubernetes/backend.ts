@@ -193,8 +193,8 @@ export class KubernetesBackend implements Backend {
   }
 
   async close(): Promise<void> {
-    this.#keptLogs.close()
     this.#lifecycle.close()
+    await this.#keptLogs.close()
     // While this host still leads.
     if (this.#store) await waitAtMost(this.#options.clock, closeTimeoutMs, this.#store.servers.flush())
     await this.#instances.close(this.#lifecycle.settled())

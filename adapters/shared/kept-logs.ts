@@ -50,7 +50,11 @@ export class KeptLogs {
   readonly #deps: KeptLogsDependencies
   /** By key of the server, in the order in which they ended. */
   readonly #logs = new Map<string, KeptLog>()
-  readonly #closing = new AbortController()
+  /** End what is being read. */
+  readonly #stops = new Set<() => void>()
+  /** For which terminations wait. */
+  readonly #waiting = new Set<Promise<void>>()
+  #isClosed = false
 
   constructor(deps: KeptLogsDependencies) {
     this.#deps = deps
@@ -61,23 +65,17 @@ export class KeptLogs {
     const { clock, options } = this.#deps
     if (options.logRetentionMs === 0 || options.maxKeptLogs === 0) return destroy()
     const log = new KeptLog(options.keptLogBytes, clock.elapsed() + options.logRetentionMs)
-    const before = this.#within(readTimeoutMs)
-    await this.#read(log, ref, { tail: maxLines, signal: before.signal })
-    before.cancel()
-    if (!log.isEmpty) this.#add(ref, log)
-    const rest = new AbortController()
-    const onClose = () => rest.abort()
-    this.#closing.signal.addEventListener('abort', onClose)
+    const before = this.#reading(log, ref, { tail: maxLines })
+    before.endIn(readTimeoutMs)
+    this.#waiting.add(before.done)
+    await before.done
+    this.#waiting.delete(before.done)
     // A game may say goodbye. The log ends with the instance.
-    const reading = this.#read(log, ref, { follow: true, tail: 0, signal: rest.signal }).finally(() => {
-      this.#closing.signal.removeEventListener('abort', onClose)
-      if (!log.isEmpty && !this.#closing.signal.aborted) this.#add(ref, log)
-    })
+    const rest = this.#reading(log, ref, { follow: true, tail: 0 })
     try {
       await destroy()
     } finally {
-      const cancel = clock.after(readTimeoutMs, onClose)
-      void reading.then(cancel)
+      rest.endIn(readTimeoutMs)
     }
   }
 
@@ -88,9 +86,12 @@ export class KeptLogs {
     return tail === 0 ? lines && [] : lines?.slice(-Math.min(tail, lines.length))
   }
 
-  close(): void {
-    this.#closing.abort()
+  /** Resolves once all instances that wait for their logs to be read are being destroyed. */
+  async close(): Promise<void> {
+    this.#isClosed = true
+    for (const stop of this.#stops) stop()
     this.#logs.clear()
+    await Promise.all(this.#waiting)
   }
 
   #add(ref: Ref, log: KeptLog): void {
@@ -108,21 +109,35 @@ export class KeptLogs {
     }
   }
 
-  /** Never rejects: an instance is destroyed, whether or not its log can be read. */
-  async #read(log: KeptLog, ref: Ref, options: LogsOptions): Promise<void> {
-    try {
-      for await (const line of this.#deps.logs(ref, options)) log.push(line)
-    } catch (error) {
-      if (!FleetError.is(error, 'not-found'))
-        this.#deps.logger.debug({ server: ref.name, err: error }, 'the log of an ending server cannot be read')
+  /** `done` never rejects: an instance is destroyed, whether or not its log can be read. */
+  #reading(log: KeptLog, ref: Ref, options: LogsOptions): Reading {
+    const { clock, logger, logs } = this.#deps
+    const ending = new AbortController()
+    const stop = () => ending.abort()
+    let cancel = () => {}
+    const read = async () => {
+      try {
+        for await (const line of logs(ref, { ...options, signal: ending.signal })) log.push(line)
+      } catch (error) {
+        if (!FleetError.is(error, 'not-found'))
+          logger.debug({ server: ref.name, err: error }, 'the log of an ending server cannot be read')
+      }
+      cancel()
+      this.#stops.delete(stop)
+      if (!log.isEmpty && !this.#isClosed) this.#add(ref, log)
     }
+    this.#stops.add(stop)
+    const done = read()
+    const endIn = (ms: number) => {
+      if (this.#stops.has(stop)) cancel = clock.after(ms, stop)
+    }
+    return { done, endIn }
   }
+}
 
-  #within(ms: number): { readonly signal: AbortSignal; cancel(): void } {
-    const timeout = new AbortController()
-    const cancel = this.#deps.clock.after(ms, () => timeout.abort())
-    return { signal: AbortSignal.any([timeout.signal, this.#closing.signal]), cancel }
-  }
+interface Reading {
+  readonly done: Promise<void>
+  endIn(ms: number): void
 }
 
 /** The last lines, up to a number of bytes. As bytes, since strings may take twice as much. */

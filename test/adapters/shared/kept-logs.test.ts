@@ -98,6 +98,21 @@ describe('the kept log of a server that has ended', () => {
     expect(kept.lines(ref('a'))).toBeUndefined()
   })
 
+  it('is not waited for when the host closes: the server is ended by then', async () => {
+    // eslint-disable-next-line require-yield
+    async function* logs(_: unknown, { signal }: LogsOptions) {
+      await new Promise<void>((resolve) => signal?.addEventListener('abort', () => resolve()))
+    }
+    const options = { logRetentionMs: 60_000, keptLogBytes: 100, maxKeptLogs: 3 }
+    const kept = new KeptLogs({ options, clock: virtualClock(), logger: silentLogger, logs })
+    let isEnding = false
+    void kept.keep(ref('a'), async () => {
+      isEnding = true
+    })
+    await kept.close()
+    expect(isEnding).toBe(true)
+  })
+
   it('is not kept with a retention of 0', async () => {
     const { printed, end, lines } = scene({ logRetentionMs: 0 })
     printed.set('a', ['up'])
