@@ -153,7 +153,7 @@ export class DockerBackend implements Backend {
     if (options.signal?.aborted) return
     // Called without the signal, which would make it reject: when aborted, a log must end without an error.
     const container = await containers.find(ref)
-    const kept = container ? undefined : this.#keptLogs.lines(ref, options.tail)
+    const kept = container ? undefined : this.#keptLogs.lines(ref, options)
     if (kept) return yield* kept
     if (!container) throw new FleetError('not-found', `server ${keyOf(ref)} has no container and therefore no log`)
     const { id, tty } = container

@@ -167,7 +167,7 @@ export class KubernetesBackend implements Backend {
     if (options.signal?.aborted) return
     const { pods } = this.#instances
     const snapshot = pods.find(ref)
-    const kept = snapshot ? undefined : this.#keptLogs.lines(ref, options.tail)
+    const kept = snapshot ? undefined : this.#keptLogs.lines(ref, options)
     if (kept) return yield* kept
     if (!snapshot) throw new FleetError('not-found', `server ${keyOf(ref)} has no pod and therefore no log`)
     const isRunning = () => {

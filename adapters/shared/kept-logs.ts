@@ -80,10 +80,11 @@ export class KeptLogs {
   }
 
   /** The lines that the server printed last, or undefined if they are not kept. */
-  lines(ref: Ref, tail = Infinity): readonly string[] | undefined {
+  lines(ref: Ref, { tail = Infinity, origin = false }: LogsOptions = {}): readonly string[] | undefined {
     this.#forget()
     const lines = this.#logs.get(keyOf(ref))?.lines
-    return tail === 0 ? lines && [] : lines?.slice(-Math.min(tail, lines.length))
+    const last = tail === 0 ? lines && [] : lines?.slice(-Math.min(tail, lines.length))
+    return origin ? last : last?.map((line) => line.replace(/^\S+ \S+ /, ''))
   }
 
   /** Resolves once all instances that wait for their logs to be read are being destroyed. */
@@ -117,7 +118,7 @@ export class KeptLogs {
     let cancel = () => {}
     const read = async () => {
       try {
-        for await (const line of logs(ref, { ...options, signal: ending.signal })) log.push(line)
+        for await (const line of logs(ref, { ...options, origin: true, signal: ending.signal })) log.push(line)
       } catch (error) {
         if (!FleetError.is(error, 'not-found'))
           logger.debug({ server: ref.name, err: error }, 'the log of an ending server cannot be read')

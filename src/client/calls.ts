@@ -94,7 +94,7 @@ export function serverCalls(calls: Connection): Servers {
       await calls.send({ ...to('deleteServer', named(ref)), signal })
     },
     logs(ref, options = {}) {
-      checkNames('logs', options, ['follow', 'tail', 'signal'])
+      checkNames('logs', options, ['follow', 'tail', 'origin', 'signal'])
       return readLogs(calls, to('readLogs', named(ref)), options)
     },
     usage: async (ref, { signal } = {}) => calls.json<ServerUsage>({ ...to('readUsage', named(ref)), signal }),

@@ -81,7 +81,7 @@ export async function readSlowly<T>(calls: Connection, call: Call): Promise<T> {
 export async function* readLogs(
   calls: Connection,
   target: Target,
-  { follow = false, tail, signal }: LogsOptions,
+  { follow = false, tail, origin = false, signal }: LogsOptions,
 ): AsyncGenerator<string> {
   const stop = new AbortController()
   const onAbort = () => stop.abort(signal?.reason)
@@ -90,7 +90,7 @@ export async function* readLogs(
   try {
     const response = await calls.open({
       ...target,
-      query: { follow: follow || undefined, tail },
+      query: { follow: follow || undefined, tail, origin: origin || undefined },
       headers: { Accept: 'text/event-stream' },
       signal: stop.signal,
     })

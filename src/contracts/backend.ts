@@ -102,6 +102,11 @@ export interface LogsOptions extends CallOptions {
   readonly follow?: boolean
   /** Maximum number of existing lines to start with, counted from the end. Default: all. */
   readonly tail?: number
+  /**
+   * If true, each line begins with when it was written, an RFC 3339 time, and where to, `stdout` or `stderr`, with a blank after each. `-` stands
+   * for what the system does not know. Default: false.
+   */
+  readonly origin?: boolean
 }
 
 export interface AgentEndpointOptions extends CallOptions {

@@ -168,7 +168,7 @@ export function serverCalls(
       await audit.call('deleteServer', options, () => subjectOf(entry), remove)
     },
     logs(ref, options: LogsOptions = {}) {
-      checkNames('logs', options, ['follow', 'tail', 'signal'])
+      checkNames('logs', options, ['follow', 'tail', 'origin', 'signal'])
       if (!backend.logs) {
         throw new FleetError('unsupported', `the ${backend.name} backend keeps no logs of its servers`)
       }

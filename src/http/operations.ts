@@ -77,7 +77,7 @@ const table = {
   getServer: { method: 'GET', path: server, role: 'read' },
   updateServer: { method: 'PATCH', path: server, role: 'manage' },
   explainServer: { method: 'GET', path: `${server}/history`, role: 'read' },
-  readLogs: { method: 'GET', path: `${server}/logs`, role: 'read', query: ['follow', 'tail'] },
+  readLogs: { method: 'GET', path: `${server}/logs`, role: 'read', query: ['follow', 'tail', 'origin'] },
   readUsage: { method: 'GET', path: `${server}/usage`, role: 'read' },
   // A line that is sent twice is two commands.
   writeStdin: { method: 'POST', path: `${server}/stdin`, role: 'read' },

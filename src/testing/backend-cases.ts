@@ -338,9 +338,11 @@ export const stdinCases = backendCases({
       await subject.running(spec)
       await write(subject, ref, 'say hello')
       await printed(subject, ref, ['say hello'])
+      await hasOrigin(subject, ref)
       await subject.backend.destroy(ref, uid, { graceMs: 0, keepLog: true })
       assert.deepEqual(await subject.backend.list(), [])
       await printed(subject, ref, ['say hello'])
+      await hasOrigin(subject, ref)
     },
   },
 
@@ -376,6 +378,12 @@ export const stdinCases = backendCases({
 async function write({ backend }: Subject, ref: Ref, line: string): Promise<void> {
   assert.ok(backend.writeStdin, 'the backend has no writeStdin')
   await backend.writeStdin(ref, `${line}\n`)
+}
+
+/** Says of each line what it knows. */
+async function hasOrigin({ backend }: Subject, ref: Ref): Promise<void> {
+  for await (const line of backend.logs?.(ref, { origin: true }) ?? [])
+    assert.match(line, /^(-|\d{4}-\d\d-\d\dT[\d:.]+Z) (-|stdout|stderr) say hello$/)
 }
 
 function printed(subject: Subject, ref: Ref, expected: readonly string[]): Promise<unknown> {

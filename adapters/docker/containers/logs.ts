@@ -17,10 +17,11 @@ interface LogSource {
 
 const backoffInitialMs = 100
 const backoffMaxMs = 5_000
+const stderrFrame = 2
 
 /** Ends without an error when the signal fires or, when following, once the container is removed. */
 export async function* containerLogs(source: LogSource, options: LogsOptions): AsyncGenerator<string> {
-  const { follow = false, tail = 'all', signal } = options
+  const { follow = false, tail = 'all', origin = false, signal } = options
   const { api } = source
   /** Timestamp of the last line. */
   let since: string | undefined
@@ -32,13 +33,13 @@ export async function* containerLogs(source: LogSource, options: LogsOptions): A
     try {
       const open = await openLog(source, { follow, tail: since === undefined ? tail : 'all', since }, signal)
       hasFollowed = follow
-      for await (const { at, text, endsLine } of readLog(open, source.tty, signal)) {
+      for await (const { at, from, text, endsLine } of readLog(open, source.tty, signal)) {
         // After a reconnect, the log repeats the last line; skip it.
         if (at !== undefined && since !== undefined && at <= since) continue
         // A very long line that a broken connection cuts off is repeated from its start.
         if (endsLine) since = at ?? since
         backoffMs = backoffInitialMs
-        yield text
+        yield origin ? `${at ?? '-'} ${from === stderrFrame ? 'stderr' : 'stdout'} ${text}` : text
       }
       if (!follow || signal?.aborted || !(await source.isRunning())) return
     } catch (error) {
@@ -69,6 +70,8 @@ interface Line extends Pick<LinePiece, 'text' | 'endsLine'> {
    * last line, which may be older than later lines of the other stream.
    */
   readonly at: string | undefined
+  /** The number that the engine gives the stream. Undefined for a terminal, which has one. */
+  readonly from: number | undefined
 }
 
 interface LogQuery {
@@ -110,10 +113,10 @@ async function* readLog(open: OpenStream, tty: boolean, signal: AbortSignal | un
       const at = payload.toString('latin1', 0, space)
       const splitter = splitters.get(from) ?? new LineSplitter()
       splitters.set(from, splitter)
-      for (const { text, endsLine } of splitter.push(payload.subarray(space + 1))) yield { at, text, endsLine }
+      for (const { text, endsLine } of splitter.push(payload.subarray(space + 1))) yield { at, from, text, endsLine }
     }
-    for (const splitter of splitters.values()) {
-      for (const { text } of splitter.rest()) yield { at: undefined, text, endsLine: true }
+    for (const [from, splitter] of splitters) {
+      for (const { text } of splitter.rest()) yield { at: undefined, from, text, endsLine: true }
     }
   } catch (error) {
     throw new FleetError('unavailable', `the log stream failed: ${messageFromEngine(error)}`, { cause: error })
@@ -130,7 +133,7 @@ async function* terminalLines(stream: AsyncIterable<Buffer>): AsyncGenerator<Lin
   const read = ({ text, startsLine, endsLine }: LinePiece): Line => {
     const space = startsLine ? text.indexOf(' ') : -1
     if (startsLine) at = text.slice(0, space)
-    return { at, text: text.slice(space + 1), endsLine }
+    return { at, from: undefined, text: text.slice(space + 1), endsLine }
   }
   for await (const chunk of stream) yield* splitter.push(chunk).map(read)
   for (const piece of splitter.rest()) yield read(piece)

@@ -27,7 +27,7 @@ const maxPauseMs = 5_000
 
 /** Ends without an error when the signal fires or, with `follow`, when the pod is deleted. */
 export async function* podLogs(source: LogSource, options: LogsOptions): AsyncGenerator<string> {
-  const { follow = false, tail, signal } = options
+  const { follow = false, tail, origin = false, signal } = options
   const { api } = source
   /** Timestamp of the last line, with nanosecond precision. */
   let since: string | undefined
@@ -57,7 +57,9 @@ export async function* podLogs(source: LogSource, options: LogsOptions): AsyncGe
           since = at
         }
         pauseMs = initialPauseMs
-        yield piece.text.slice(space + 1)
+        const text = piece.text.slice(space + 1)
+        // The API server does not say which stream a line comes from.
+        yield origin ? `${at} - ${text}` : text
       }
       hasBegun = true
       if (!follow || signal?.aborted || !source.isRunning()) return

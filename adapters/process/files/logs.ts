@@ -166,6 +166,11 @@ const chunkBytes = 64 * 1024
 
 /** Ends without an error when the signal fires. Throws `not-found` if the log does not exist. */
 export async function* readLog(source: LogSource, options: LogsOptions): AsyncGenerator<string> {
+  // Both streams of a game go to one file as they are, so that they outlive the host: nothing is known of a line but its text.
+  for await (const line of linesIn(source, options)) yield options.origin ? `- - ${line}` : line
+}
+
+async function* linesIn(source: LogSource, options: LogsOptions): AsyncGenerator<string> {
   const { follow = false, tail, signal } = options
   const file = await openLog(source)
   try {

@@ -75,6 +75,7 @@ function nextStep(
 
 interface LogsFlags extends SourceFlags {
   readonly session?: string
+  readonly origin?: boolean
   readonly follow?: boolean
   readonly tail?: number
 }
@@ -86,16 +87,17 @@ function addLogs(program: Command, terminal: Terminal): void {
     .argument('[server]', 'Name of the server, which may have ended.')
     .option('--session <id>', 'Of the server of this session instead. Its first 6 characters are enough.')
     .option('-f, --follow', 'Go on until the server ends.')
+    .option('--origin', 'Begin each line with its time and with stdout or stderr, as far as the backend knows them.')
     .option('--tail <lines>', 'Only the last lines.', wholeNumber(0, 1_000_000))
   addSourceOptions(command).action(async (name: string | undefined, flags: LogsFlags) => {
-    const { follow = false, tail, session } = flags
+    const { follow = false, origin = false, tail, session } = flags
     if ((name === undefined) === (session === undefined))
       throw new CommandLineError('logs needs either the name of a server or --session')
     const { client, fleet, ref } = await sourceOf(terminal, flags)
     const server = session === undefined ? ref(name ?? '') : (await sessionNamed(fleet, session)).server
     if (follow && !client) throw needsHost('--follow', flags)
     const signal = follow ? terminal.untilReaderGone() : terminal.interruption()
-    const lines = fleet.servers.logs(server, { follow, signal, ...(tail !== undefined && { tail }) })
+    const lines = fleet.servers.logs(server, { follow, origin, signal, ...(tail !== undefined && { tail }) })
     for await (const line of lines) terminal.print(flags.json ? JSON.stringify({ line }) : line)
   })
 }

@@ -421,7 +421,8 @@ function logStream(
     const format = (exchange.header('accept') ?? '').includes(events.mediaType) ? events : plainText
     const tail = readCount(exchange, 'tail')
     const stop = eitherSignal(exchange.signal, closing)
-    const options = { follow: readFlag(exchange, 'follow'), ...(tail !== undefined && { tail }), signal: stop.signal }
+    const [follow, origin] = [readFlag(exchange, 'follow'), readFlag(exchange, 'origin')]
+    const options = { follow, origin, ...(tail !== undefined && { tail }), signal: stop.signal }
     const lines = servers.logs(refInPath(exchange), options)
     readers++
     const close = once(() => {

@@ -133,6 +133,12 @@ export function queryDocs(
       description: 'Maximum number of existing lines, counted from the end. Default: all.',
       schema: { type: 'integer', minimum: 0, maximum: 999_999_999_999_999 },
     },
+    origin: {
+      description:
+        'Whether each line begins with its time (RFC 3339) and with stdout or stderr, each followed by a blank. - stands for what is unknown.',
+      schema: { type: 'boolean', default: false },
+      allowEmptyValue: true,
+    },
     from: {
       description: 'Number of the first event to send. Default: the next one.',
       schema: { type: 'integer', minimum: 0, maximum: 999_999_999_999_999 },

@@ -13,19 +13,23 @@ function scene(options: KeptLogsOptions = {}) {
   /** What each game has printed; a game that is not there has no log. */
   const printed = new Map<string, string[]>()
   const endings = new Map<string, () => void>()
-  async function* logs({ name }: { readonly name: string }, { follow = false, tail = Infinity, signal }: LogsOptions) {
+  async function* logs(
+    { name }: { readonly name: string },
+    { follow = false, tail = Infinity, origin, signal }: LogsOptions,
+  ) {
+    const of = (all: readonly string[]) => all.map((line) => (origin ? `t stderr ${line}` : line))
     const lines = printed.get(name)
     if (!lines) throw new FleetError('not-found', `no ${name}`)
     const first = lines.length
-    if (tail > 0) yield* lines.slice(-tail)
+    if (tail > 0) yield* of(lines.slice(-tail))
     if (!follow) return
     await new Promise<void>((resolve) => {
       endings.set(name, resolve)
       signal?.addEventListener('abort', () => resolve())
     })
-    yield* lines.slice(first)
+    yield* of(lines.slice(first))
   }
-  const resolved = { logRetentionMs: 60_000, keptLogBytes: 100, maxKeptLogs: 3, ...options }
+  const resolved = { logRetentionMs: 60_000, keptLogBytes: 120, maxKeptLogs: 3, ...options }
   const kept = new KeptLogs({ options: resolved, clock, logger: silentLogger, logs })
   const end = async (name: string, goodbye: readonly string[] = []) => {
     const ended = kept.keep(ref(name), async () => {
@@ -37,7 +41,7 @@ function scene(options: KeptLogsOptions = {}) {
     await ended
     await clock.settle()
   }
-  return { clock, kept, printed, end, lines: (name: string, tail?: number) => kept.lines(ref(name), tail) }
+  return { clock, kept, printed, end, lines: (name: string, options?: LogsOptions) => kept.lines(ref(name), options) }
 }
 
 describe('the kept log of a server that has ended', () => {
@@ -46,8 +50,9 @@ describe('the kept log of a server that has ended', () => {
     printed.set('a', ['up', 'match over'])
     await end('a', ['goodbye'])
     expect(lines('a')).toEqual(['up', 'match over', 'goodbye'])
-    expect(lines('a', 2)).toEqual(['match over', 'goodbye'])
-    expect(lines('a', 0)).toEqual([])
+    expect(lines('a', { tail: 2 })).toEqual(['match over', 'goodbye'])
+    expect(lines('a', { tail: 0 })).toEqual([])
+    expect(lines('a', { tail: 1, origin: true })).toEqual(['t stderr goodbye'])
     expect(lines('b')).toBeUndefined()
   })
 

@@ -4,8 +4,9 @@ import { useEffect, useRef } from 'preact/hooks'
 import { FleetError } from '../../../contracts/errors.js'
 import type { Ref } from '../../../rules/model/resources.js'
 import { connections, fleet } from '../data/live.js'
+import { type LogLine, logLine } from '../data/log-lines.js'
 import { plural } from '../data/words.js'
-import { Section } from '../parts/parts.js'
+import { Clock, Section } from '../parts/parts.js'
 import { VirtualList } from '../parts/virtual-list.js'
 import { DownloadLog, maxWrapped, WrappedLines } from './server/log-tools.js'
 
@@ -15,15 +16,15 @@ const batchMs = 150
 const rowHeight = 20
 
 export function ServerLog({ of, isRunning }: { readonly of: Ref; readonly isRunning: boolean }) {
-  const lines = useSignal<readonly string[]>([])
+  const lines = useSignal<readonly LogLine[]>([])
   const problem = useSignal('')
   const isPaused = useSignal(false)
   const isWrapped = useSignal(false)
   const text = useSignal('')
   /** Lines that came while it was paused. */
-  const held = useRef<string[]>([])
+  const held = useRef<LogLine[]>([])
   const heldCount = useSignal(0)
-  const show = (more: readonly string[]) => {
+  const show = (more: readonly LogLine[]) => {
     lines.value = [...lines.peek(), ...more].slice(-maxLines)
   }
   useEffect(() => {
@@ -50,7 +51,7 @@ export function ServerLog({ of, isRunning }: { readonly of: Ref; readonly isRunn
     heldCount.value = 0
   }
   const wanted = text.value.toLowerCase()
-  const shown = wanted === '' ? lines.value : lines.value.filter((line) => line.toLowerCase().includes(wanted))
+  const shown = wanted === '' ? lines.value : lines.value.filter(({ text }) => text.toLowerCase().includes(wanted))
   return (
     <Section
       title="Log"
@@ -80,7 +81,7 @@ export function ServerLog({ of, isRunning }: { readonly of: Ref; readonly isRunn
         <WrappedLines
           label={`Log, ${plural(Math.min(shown.length, maxWrapped), 'line')}`}
           lines={shown}
-          line={(text) => marked(text, wanted)}
+          line={(line) => <Content of={line} wanted={wanted} />}
         />
       ) : (
         <VirtualList
@@ -92,12 +93,34 @@ export function ServerLog({ of, isRunning }: { readonly of: Ref; readonly isRunn
           followsEnd
           row={(index) => (
             <div class="line" key={index}>
-              {marked(shown[index] ?? '', wanted)}
+              <Content of={shown[index]} wanted={wanted} />
             </div>
           )}
         />
       )}
     </Section>
+  )
+}
+
+function Content({ of, wanted }: { readonly of: LogLine | undefined; readonly wanted: string }) {
+  if (of === undefined) return null
+  const text = marked(of.text, wanted)
+  return (
+    <>
+      {of.at === undefined ? null : (
+        <span class="log-time">
+          <Clock at={of.at} />{' '}
+        </span>
+      )}
+      {of.isError ? (
+        <span class="log-error">
+          <span class="hidden">stderr: </span>
+          {text}
+        </span>
+      ) : (
+        text
+      )}
+    </>
   )
 }
 
@@ -110,21 +133,21 @@ function marked(line: string, wanted: string) {
 }
 
 interface LogHandlers {
-  readonly onLines: (lines: readonly string[]) => void
+  readonly onLines: (lines: readonly LogLine[]) => void
   readonly onProblem: (message: string) => void
 }
 
 async function follow(of: Ref, signal: AbortSignal, { onLines, onProblem }: LogHandlers): Promise<void> {
-  let batch: string[] = []
+  let batch: LogLine[] = []
   const flush = () => {
     if (!signal.aborted) onLines(batch)
     batch = []
   }
   try {
     onProblem('')
-    for await (const line of fleet.servers.logs(of, { follow: true, tail: firstLines, signal })) {
+    for await (const line of fleet.servers.logs(of, { follow: true, tail: firstLines, origin: true, signal })) {
       if (batch.length === 0) setTimeout(flush, batchMs)
-      batch.push(line)
+      batch.push(logLine(line))
     }
   } catch (error) {
     if (signal.aborted) return

@@ -4,6 +4,7 @@ import type { ComponentChildren } from 'preact'
 import { useLayoutEffect, useRef } from 'preact/hooks'
 import type { Ref } from '../../../../rules/model/resources.js'
 import { fleet } from '../../data/live.js'
+import type { LogLine } from '../../data/log-lines.js'
 
 export function DownloadLog({ of, onProblem }: { readonly of: Ref; readonly onProblem: (message: string) => void }) {
   const isReading = useSignal(false)
@@ -41,8 +42,8 @@ export const maxWrapped = 2_000
 
 export interface WrappedLinesProps {
   readonly label: string
-  readonly lines: readonly string[]
-  readonly line: (text: string) => ComponentChildren
+  readonly lines: readonly LogLine[]
+  readonly line: (line: LogLine) => ComponentChildren
 }
 
 /** The last lines, wrapped. Keeps the last one in view, unless the reader has scrolled up. */
@@ -58,9 +59,9 @@ export function WrappedLines({ label, lines, line }: WrappedLinesProps) {
   }
   return (
     <div class="log wrapped" ref={box} tabIndex={0} role="log" aria-label={label} onScroll={onScroll}>
-      {lines.slice(-maxWrapped).map((text, index) => (
+      {lines.slice(-maxWrapped).map((one, index) => (
         <div class="line" key={index}>
-          {line(text)}
+          {line(one)}
         </div>
       ))}
     </div>
