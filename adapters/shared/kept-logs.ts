@@ -7,6 +7,7 @@ import type { Clock } from '../../src/contracts/clock.js'
 import { FleetError } from '../../src/contracts/errors.js'
 import type { Logger } from '../../src/contracts/logger.js'
 import { keyOf, type Ref } from '../../src/rules/model/resources.js'
+import { waitAtMost } from './backend-lifecycle.js'
 import type { OptionReader } from './option-reader.js'
 
 export interface KeptLogsOptions {
@@ -68,7 +69,8 @@ export class KeptLogs {
     const before = this.#reading(log, ref, { tail: maxLines })
     before.endIn(readTimeoutMs)
     this.#waiting.add(before.done)
-    await before.done
+    // A backend may not notice at once that nobody waits any more.
+    await waitAtMost(clock, 2 * readTimeoutMs, before.done)
     this.#waiting.delete(before.done)
     // A game may say goodbye. The log ends with the instance.
     const rest = this.#reading(log, ref, { follow: true, tail: 0 })
@@ -165,6 +167,7 @@ class KeptLog {
     const line = Buffer.from(text).subarray(-this.#maxBytes)
     this.#lines.push(line)
     this.#bytes += line.length
-    while (this.#bytes > this.#maxBytes) this.#bytes -= this.#lines.shift()?.length ?? 0
+    while (this.#bytes > this.#maxBytes || this.#lines.length > maxLines)
+      this.#bytes -= this.#lines.shift()?.length ?? 0
   }
 }

@@ -68,7 +68,7 @@ export async function sourceOf(terminal: Terminal, flags: SourceFlags): Promise<
   }
 }
 
-/** The session with this id, or the one whose id begins like this, if it is the only one. Rejects with `not-found`. */
+/** The session with this id, or the one whose GUID begins like this, if it is the only one. Rejects with `not-found`. */
 export async function sessionNamed(
   { sessions }: Pick<ReadableFleet, 'sessions'>,
   text: string,
@@ -76,9 +76,11 @@ export async function sessionNamed(
   try {
     return await sessions.get(text)
   } catch (error) {
-    if (!FleetError.is(error, 'not-found') || text.length < shortestPrefix) throw error
+    if (!FleetError.is(error, 'not-found') || !prefix.test(text)) throw error
     const beginning = sessionKey(text)
-    const found = (await sessions.list()).filter(({ sessionID }) => sessionKey(sessionID).startsWith(beginning))
+    const found = (await sessions.list()).filter(
+      ({ sessionID }) => guid.test(sessionID) && sessionKey(sessionID).startsWith(beginning),
+    )
     const [only, another] = found
     if (!only) throw error
     if (another) throw new CommandLineError(`${found.length} sessions begin with ${text}: write more of the id`)
@@ -86,7 +88,9 @@ export async function sessionNamed(
   }
 }
 
-const shortestPrefix = 6
+/** Of other ids, one may begin like another, which must not be taken for it. */
+const guid = /^[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12}$/i
+const prefix = /^[\da-f]{6,8}(-[\da-f-]*)?$/i
 
 export function needsHost(flag: string, { dataDir }: SourceFlags): CommandLineError {
   const where = dataDir ?? 'DATA_DIR'

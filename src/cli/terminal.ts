@@ -73,12 +73,11 @@ export function processTerminal(exit: (code: number) => void): Terminal {
     size,
     repaint(lines) {
       const { columns, rows } = size() ?? { columns: Infinity, rows: Infinity }
-      const left = lines.length - (rows - 1)
-      const shown = left > 0 ? [...lines.slice(0, rows - 2), `… ${left + 1} more lines`] : lines
+      const rowsOf = (line: string) => Math.max(1, Math.ceil(stripVTControlCharacters(out(line)).length / columns))
+      const shown = firstOf(lines, rows - 1, rowsOf)
       // Up to the first line of the last time, and clear from there on.
       const back = painted > 0 ? `\u001b[${painted}A` : ''
       stdout.write(`${back}\u001b[J${shown.map((line) => `${out(line)}\n`).join('')}`)
-      const rowsOf = (line: string) => Math.max(1, Math.ceil(stripVTControlCharacters(out(line)).length / columns))
       painted = shown.reduce((sum, line) => sum + rowsOf(line), 0)
     },
     note: (line) => void stderr.write(`${err(line)}\n`),
@@ -96,6 +95,15 @@ export function processTerminal(exit: (code: number) => void): Terminal {
     exitCode: () => code,
     die: exit,
   }
+}
+
+/** As many lines as there is room for, and how many there are besides. */
+function firstOf(lines: readonly string[], room: number, rowsOf: (line: string) => number): readonly string[] {
+  const sum = (some: readonly string[]) => some.reduce((rows, line) => rows + rowsOf(line), 0)
+  if (sum(lines) <= room) return lines
+  let count = lines.length - 1
+  while (count > 0 && sum(lines.slice(0, count)) > room - 1) count--
+  return [...lines.slice(0, count), `… ${lines.length - count} more lines`]
 }
 
 /** The colours of `paint`, which pass. */

@@ -107,8 +107,8 @@ export interface FleetActivity {
   /** Oldest first, with the current minute: at most 60. Minutes in which this host was suspended are absent. */
   readonly minutes: readonly ActivityMinute[]
   /**
-   * The crashes of the last hour, newest first: at most 50. With them the latest ten of each build, however old, which the store keeps: they
-   * may be older than `since`.
+   * The latest crashes, newest first, at most 50 in all: those of the last hour, and the latest ten of each build, however old, which the
+   * store keeps and which may be older than `since`.
    */
   readonly crashes: readonly ActivityCrash[]
 }

@@ -119,6 +119,7 @@ export function facade(deps: FacadeDependencies): Fleet {
     on: (type, listener) => emitter.on(type, listener),
     events(options = {}) {
       checkNames('events', options, ['from', 'last', 'to', 'types', 'signal'])
+      for (const name of ['from', 'last', 'to'] as const) checkNumber(`events: ${name}`, options[name])
       for (const type of options.types ?? []) checkEventType('events', type)
       return emitter.read(options)
     },
@@ -127,7 +128,7 @@ export function facade(deps: FacadeDependencies): Fleet {
     stats: () => statsOf(term, limits.maxServersPerBuild),
     activity: async (options = {}) => activityOf(term, view, options),
     health: () => health.run(),
-    problems: async (options = {}) => problemsNow(term, health, options),
+    problems: async (options = {}) => problemsNow(term, health, limits.maxServersPerBuild, options),
     explain: async (like, options = {}) => explain(term, view, like, options),
 
     async drain(options = {}) {
@@ -143,6 +144,11 @@ export function facade(deps: FacadeDependencies): Fleet {
       return closing
     },
   })
+}
+
+function checkNumber(name: string, value: unknown): void {
+  if (value === undefined || (typeof value === 'number' && Number.isSafeInteger(value) && value >= 0)) return
+  throw new FleetError('invalid', `${name} must be a whole number from 0, but is ${shown(value)}`)
 }
 
 /** All of them, which the compiler checks. */
@@ -226,6 +232,7 @@ function activityOf(term: LeaderTerm, view: ResourceView, options: CallOptions &
 async function problemsNow(
   term: LeaderTerm,
   health: HealthCheck,
+  maxServersPerBuild: number,
   options: CallOptions,
 ): Promise<readonly FleetProblem[]> {
   checkNames('problems', options, ['signal'])
@@ -233,7 +240,7 @@ async function problemsNow(
   const { problems: host } = await health.run()
   throwIfAborted(options.signal)
   if (!term.leads()) return problemsOf({ host, builds: [], servers: [] })
-  return problemsOf({ host, ...situationOf(term.engine().inventory) })
+  return problemsOf({ host, ...situationOf(term.engine().inventory, maxServersPerBuild) })
 }
 
 function explain(term: LeaderTerm, view: ResourceView, like: RefLike, { signal }: CallOptions): ServerHistory {

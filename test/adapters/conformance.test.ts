@@ -24,7 +24,11 @@ describe('the memory backend', () => {
   const withoutLogs = 'keeps no logs'
   const cases = backendConformance({
     graceMs: 200,
-    inapplicable: { 'stdin: lines reach the game in their order, before and after a host restart': withoutLogs },
+    inapplicable: {
+      'stdin: lines reach the game in their order, before and after a host restart': withoutLogs,
+      'logs: what a game has printed can be read after it was destroyed, if that was asked for': withoutLogs,
+      'usage: is measured while a game runs, where the system measures it': 'its games use nothing',
+    },
     programSignalled: ({ ref }) => vi.waitFor(() => expect(opened?.server(ref).isSignalled).toBe(true), 60_000),
     template: (program) => ({ metadata: { program }, spec: { containers: [{ name: 'game' }] } }),
     async open({ publicPorts = 100 }) {

@@ -367,7 +367,7 @@ describe('the mistake', () => {
     [
       'events({ since })',
       () => fleet.events(plain({ since: 1 })),
-      'events: unknown option since; known options: from, signal',
+      'events: unknown option since; known options: from, last, to, types, signal',
     ],
     [
       'allocate(…, { wait })',

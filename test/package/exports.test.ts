@@ -186,7 +186,7 @@ describe.concurrent('the package', { timeout: 120_000 }, () => {
   })
 
   it('reports what to install when prom-client is missing, and loads it if installed', async () => {
-    const make = `try { console.log(typeof fleetMetrics({ observe() {}, on() {}, stats() {}, health() {} }).text) } catch (error) { console.log(error.message) }`
+    const make = `try { console.log(typeof fleetMetrics({ observe() {}, on() {}, stats() {}, health() {}, problems() {} }).text) } catch (error) { console.log(error.message) }`
     const bare = await consumer('without-prom-client', [])
     const home = await consumer('with-prom-client', ['prom-client'])
     const message = 'fleetMetrics needs the package prom-client, which is not installed: npm install prom-client@15'

@@ -83,7 +83,9 @@ describe('while it waits for its session, the SDK', () => {
     void gsdk.readyForPlayers()
     await until(() => states(agent).filter((state) => state === 'StandingBy').length >= 4)
     const beats = agent.beats.filter(({ state }) => state === 'StandingBy')
-    expect(beats[3]?.atMs).toBeLessThan((beats[0]?.atMs ?? 0) + 4 * 300)
+    const gaps = beats.slice(1).map((beat, i) => beat.atMs - (beats[i]?.atMs ?? 0))
+    // After an interval of its own, each would take twice as long. The machine may be busy for some of them.
+    expect(Math.min(...gaps)).toBeLessThan(2 * 300)
     expect(agent.seen.connections).toBe(1)
   })
 

@@ -131,6 +131,6 @@ async function contentOf(file: string, cwd: string): Promise<Uint8Array> {
   try {
     return await readFile(resolve(cwd, file))
   } catch (error) {
-    throw new UsageError(`${file} cannot be read: ${messageOf(error)}`, { cause: error })
+    throw new CommandLineError(`${file} cannot be read: ${messageOf(error)}`, { cause: error })
   }
 }

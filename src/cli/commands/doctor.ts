@@ -439,6 +439,7 @@ export function rightsOf(
       ...inOne(namespace, apiGroup, statuses, 'update'),
       ...inOne(namespace, '', 'pods', 'get list watch create patch delete'),
       ...inOne(namespace, '', 'pods/log', 'get'),
+      ...inOne(namespace, 'metrics.k8s.io', 'pods', 'get'),
       ...inOne(namespace, '', 'secrets', 'create'),
       ...inOne(namespace, '', 'events', 'list create'),
     ]),

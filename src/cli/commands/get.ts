@@ -4,6 +4,7 @@ import { Argument, type Command } from 'commander'
 import type { EndedGameSession, FleetClient, GameServer, GameServerBuild, GameSession } from '../../client/index.js'
 import { CommandLineError } from '../../config/usage-error.js'
 import { FleetError } from '../../contracts/errors.js'
+import { oneLine } from '../../server/log.js'
 import { addSourceOptions, needsHost, sessionNamed, type Source, type SourceFlags, sourceOf } from '../stored-fleet.js'
 import { type Column, tableLines, type Widths } from '../table.js'
 import type { Colour, Terminal } from '../terminal.js'
@@ -130,6 +131,7 @@ class TableView {
   readonly #json: boolean
   readonly #widths: Widths = []
   #known: ReadonlyMap<string, string> | undefined
+  #last: readonly string[] = []
 
   constructor(terminal: Terminal, kind: Kind, namespaceOfNames: string, json: boolean) {
     this.#terminal = terminal
@@ -147,13 +149,21 @@ class TableView {
   /** On a terminal, the whole table in place of the last one. Else the rows that are new or different. */
   show(rows: readonly Row[]): void {
     const { head, lines } = this.#lines(rows)
-    if (!this.#json && this.#terminal.size()) return this.#terminal.repaint([head, ...lines])
+    if (!this.#json && this.#terminal.size()) {
+      this.#last = [head, ...lines]
+      return this.#terminal.repaint(this.#last)
+    }
     const known = this.#known
     this.#known = new Map(rows.map((row) => [row.key, stable(row)]))
     if (!this.#json && !known) return this.print(rows)
     for (const [i, row] of rows.entries())
       if (known?.get(row.key) !== stable(row))
         this.#terminal.print(this.#json ? JSON.stringify(row.item) : (lines[i] ?? ''))
+  }
+
+  stale(note: string): void {
+    if (!this.#json && this.#terminal.size()) this.#terminal.repaint([...this.#last, this.#terminal.paint('red', note)])
+    else this.#terminal.note(note)
   }
 
   #lines(rows: readonly Row[]): { readonly head: string; readonly lines: readonly string[] } {
@@ -167,42 +177,54 @@ class TableView {
   }
 }
 
-/** A burst of events is one list. */
+/** A burst of events is one list. What no event says, such as a store that breaks, is seen at the next one. */
 const watchMs = 250
+const refreshMs = 5_000
 
-/** Lists again after each event. */
-async function watch(
+function watch(
   terminal: Terminal,
   client: FleetClient,
   view: TableView,
   rows: () => Promise<readonly Row[]>,
 ): Promise<void> {
-  const signal = terminal.untilReaderGone()
-  view.show(await rows())
-  await afterEvents(client, signal, async () => view.show(await orEmpty(rows())))
+  const show = async () => view.show(await orEmpty(rows()))
+  return keepShowing(client, terminal.untilReaderGone(), { show, stale: (note) => view.stale(note) })
 }
 
-/** Calls `show` after events, one call at a time and no more often than every `watchMs`. Resolves when the signal fires. */
-export async function afterEvents(client: FleetClient, signal: AbortSignal, show: () => Promise<void>): Promise<void> {
-  let showing: Promise<void> | undefined
-  let isDue = false
+interface Shown {
+  readonly show: () => Promise<void>
+  /** The host is away: what was shown last stays, with this note. */
+  readonly stale: (note: string) => void
+}
+
+/** Shows at once, soon after each event, and every few seconds. Resolves when the signal fires; rejects as the first `show` does. */
+export async function keepShowing(client: FleetClient, signal: AbortSignal, { show, stale }: Shown): Promise<void> {
+  await show()
+  let shownAt = new Date()
+  let wake = () => {}
+  const listen = async () => {
+    for await (const event of client.events({ signal })) if (event.type !== 'Audited') wake()
+  }
   let failure: { readonly error: unknown } | undefined
-  const showAll = async () => {
-    while (isDue && !signal.aborted) {
-      isDue = false
+  listen().catch((error: unknown) => {
+    failure = { error }
+    wake()
+  })
+  while (!signal.aborted) {
+    const woken = new Promise<void>((resolve) => (wake = resolve))
+    const pause = (ms: number) => setTimeout(ms, undefined, { signal }).catch(() => {})
+    await Promise.race([woken, pause(refreshMs)])
+    await pause(watchMs)
+    if (failure) throw failure.error
+    if (signal.aborted) return
+    try {
       await show()
-      await setTimeout(watchMs, undefined, { signal }).catch(() => {})
+      shownAt = new Date()
+    } catch (error) {
+      if (!FleetError.is(error, 'unavailable') && !FleetError.is(error, 'not-leader')) throw error
+      stale(`data from ${shownAt.toLocaleTimeString('en', { hourCycle: 'h23' })}, retrying: ${oneLine(error.message)}`)
     }
   }
-  for await (const event of client.events({ signal })) {
-    if (failure) throw failure.error
-    if (event.type === 'Audited') continue
-    isDue = true
-    showing ??= showAll()
-      .catch((error: unknown) => (failure = { error }))
-      .then(() => (showing = undefined))
-  }
-  await showing
 }
 
 /** What is watched by name may end, and come again. */

@@ -3,7 +3,7 @@ import type { Command } from 'commander'
 import { checkEventType } from '../../contracts/events.js'
 import { oneLine } from '../../server/log.js'
 import type { GameServer, RefLike } from '../../client/index.js'
-import { FleetError } from '../../contracts/errors.js'
+import { FleetError, messageOf } from '../../contracts/errors.js'
 import { addClientOptions, argumentOf, type ClientFlags, commandTarget } from '../client.js'
 import { wholeNumber } from '../flags.js'
 import { CommandLineError } from '../../config/usage-error.js'
@@ -118,7 +118,13 @@ function addEvents(program: Command, terminal: Terminal): void {
   addClientOptions(command).action(async (flags: EventsFlags) => {
     const { client } = await commandTarget(terminal, flags)
     const { from, type: types, limit = Infinity } = flags
-    for (const type of types ?? []) checkEventType('--type', type)
+    for (const type of types ?? []) {
+      try {
+        checkEventType('--type', type)
+      } catch (error) {
+        throw new CommandLineError(messageOf(error), { cause: error })
+      }
+    }
     const signal = terminal.untilReaderGone()
     // Reading events reconnects silently, so a server that cannot be reached is reported here.
     await client.stats({ signal })

@@ -6,7 +6,7 @@ import { oneLine } from '../../server/log.js'
 import { exitCodes } from '../failures.js'
 import { argumentOf } from '../client.js'
 import { addSourceOptions, needsHost, type Source, type SourceFlags, sourceOf } from '../stored-fleet.js'
-import { afterEvents } from './get.js'
+import { keepShowing } from './get.js'
 import type { Terminal } from '../terminal.js'
 
 interface StatusFlags extends SourceFlags {
@@ -21,19 +21,23 @@ export function addStatus(program: Command, terminal: Terminal): void {
   addSourceOptions(command).action(async (flags: StatusFlags) => {
     const { fleet, client, where } = await sourceOf(terminal, flags)
     if (flags.watch && !client) throw needsHost('--watch', flags)
-    let last = ''
+    const isPainted = flags.watch && !flags.json && terminal.size() !== undefined
+    let last: readonly string[] = []
     const show = async () => {
       const status = await statusOf(fleet)
       const lines = flags.json ? [jsonOf(status, where)] : linesOf(terminal, status, where.url ?? where.dataDir ?? '')
-      if (flags.watch && terminal.size() && !flags.json) terminal.repaint(lines)
-      else if (lines.join('\n') !== last) for (const line of lines) terminal.print(line)
-      last = lines.join('\n')
+      if (isPainted) terminal.repaint(lines)
+      else if (lines.join('\n') !== last.join('\n')) for (const line of lines) terminal.print(line)
+      last = lines
       return status
     }
+    const stale = (note: string) =>
+      isPainted ? terminal.repaint([...last, terminal.paint('red', note)]) : terminal.note(note)
+    if (flags.watch && client)
+      return keepShowing(client, terminal.untilReaderGone(), { show: async () => void (await show()), stale })
     const { problems } = await show()
-    if (flags.watch && client) await afterEvents(client, terminal.untilReaderGone(), async () => void (await show()))
     // What is drained is so because somebody wants it.
-    else if (problems.some(({ severity }) => severity !== 'drained')) terminal.exitWith(exitCodes.failed)
+    if (problems.some(({ severity }) => severity !== 'drained')) terminal.exitWith(exitCodes.failed)
   })
 }
 

@@ -4,7 +4,7 @@ import { buildHealth } from '../../rules/model/build-status.js'
 import { type FleetSituation, isTroubled } from '../../rules/model/problems.js'
 import type { BuildEntry } from '../state/entries.js'
 import type { Inventory } from '../state/inventory.js'
-import { countsOf, generationsOf, readinessOfBuild } from '../state/queries.js'
+import { countsOf, generationsOf, inUse, readinessOfBuild, scaledSpec } from '../state/queries.js'
 
 export interface StatsDependencies {
   readonly inventory: Inventory
@@ -32,15 +32,21 @@ export function buildStats({ inventory, waiting, maxServersPerBuild }: StatsDepe
 }
 
 /** Goes through all servers. */
-export function situationOf({ builds, servers }: Inventory): Pick<FleetSituation, 'builds' | 'servers'> {
+export function situationOf(
+  { builds, servers }: Inventory,
+  maxServersPerBuild: number,
+): Pick<FleetSituation, 'builds' | 'servers'> {
   return {
     builds: Array.from(builds.values(), (build) => ({
       build: build.record,
       counts: countsOf(build),
+      wanted: scaledSpec(build, maxServersPerBuild).standingBy,
+      inUse: inUse(build),
       isFull: (build.candidates?.freePlaces ?? 0) === 0,
     })),
-    servers: Array.from(servers.values(), ({ record, pendingReason }) => ({ server: record, pendingReason })).filter(
-      isTroubled,
-    ),
+    servers: Array.from(servers.values(), ({ record, instance, pendingReason }) => ({
+      server: record,
+      pendingReason: instance?.blocked ? pendingReason : undefined,
+    })).filter(isTroubled),
   }
 }

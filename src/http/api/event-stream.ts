@@ -126,7 +126,10 @@ export function eventStream(
     const first = from ?? (last === undefined ? undefined : (newest ?? 0) + 1 - last)
     const id = first === undefined ? '' : `id: ${idOf(log, Math.max(0, first - 1))}\n`
     const gone = exchange.signal
-    const withPlayers = readFlag(exchange, 'players')
+    const ofPlayers = types?.includes('PlayersChanged') ?? true
+    const withPlayers = readFlag(exchange, 'players') && ofPlayers
+    if (types && ofPlayers && !withPlayers)
+      throw new FleetError('invalid', 'types=PlayersChanged needs players=true: these events are in no log')
     const stream = read({ begin: `retry: ${retryMs}\n${id}\n`, from, last, to, types, gone, withPlayers }, admit(gone))
     return Promise.resolve({ status: 200, headers, stream, stallMs })
   }

@@ -290,7 +290,7 @@ export const fleetActivity = object(
     minutes: listOf(activityMinute, 'The last 60 minutes, oldest first.'),
     crashes: listOf(
       activityCrash,
-      'The latest 50 crashes of these minutes, newest first, with the latest ten of each build, however old.',
+      'The latest crashes, newest first, at most 50 in all: of these minutes, and the latest ten of each build, however old.',
     ),
   },
   { id: 'FleetActivity' },

@@ -47,13 +47,17 @@ export interface FleetProblem {
 export interface BuildSituation {
   readonly build: Build
   readonly counts: BuildCounts
+  /** How many servers should stand by. Default: `spec.standingBy`. */
+  readonly wanted?: number
+  /** How many servers count to `max` besides those that stand by: Active ones, and those that are reserved or being allocated. Default: the Active ones. */
+  readonly inUse?: number
   /** False if a server that has sessions already can take a further one. */
   readonly isFull: boolean
 }
 
 export interface ServerSituation {
   readonly server: Server
-  /** Why a Pending server is not running yet, if known. */
+  /** Why a Pending server stays so until somebody mends it. Undefined while it is just starting. */
   readonly pendingReason?: string | undefined
 }
 
@@ -71,7 +75,9 @@ export function problemsOf({ host, builds, servers }: FleetSituation): readonly 
   for (const one of servers) {
     if (!isTroubled(one)) continue
     const key = keyOf({ namespace: one.server.namespace, name: one.server.build })
-    troubled.set(key, [...(troubled.get(key) ?? []), one])
+    const known = troubled.get(key)
+    if (known) known.push(one)
+    else troubled.set(key, [one])
   }
   const ofBuilds = builds
     .toSorted((a, b) => compare(a.build.name, b.build.name) || compare(a.build.namespace, b.build.namespace))
@@ -100,11 +106,11 @@ function problemOfHost(title: string): FleetProblem {
 }
 
 function problemsOfBuild(situation: BuildSituation): readonly FleetProblem[] {
-  const { build, counts } = situation
+  const { build, counts, isFull, wanted = build.spec.standingBy, inUse = counts.active } = situation
   const { name, spec, conditions, crashes, recentCrashes = [] } = build
-  const ready = readyText(counts.standingBy, spec.standingBy)
-  const noneReady = counts.standingBy === 0
-  const shortage = noneReady && spec.standingBy > 0 ? 'down' : 'degraded'
+  const ready = readyText(counts.standingBy, wanted)
+  const isDrained = conditions.some(({ type }) => type === 'Draining')
+  const shortage = isDrained ? 'drained' : counts.standingBy === 0 && isFull ? 'down' : 'degraded'
   const ref = { namespace: build.namespace, name }
   const [lastCrash] = recentCrashes
   const crashed = lastCrash && { server: { namespace: build.namespace, name: lastCrash.server } }
@@ -112,14 +118,16 @@ function problemsOfBuild(situation: BuildSituation): readonly FleetProblem[] {
 
   const stopped = buildHealth(build) === 'Unhealthy'
   if (stopped) {
-    const cause = lastCrash ? causeOf(lastCrash) : conditions.find(({ type }) => type === 'Crashing')?.message
+    const crashing = conditions.find(({ type }) => type === 'Crashing')
+    const cause = lastCrash ? causeOf(lastCrash) : crashing?.message
+    const since = crashing?.since ?? lastCrash?.at
     problems.push({
-      severity: noneReady ? 'down' : 'degraded',
+      severity: shortage,
       kind: 'Unhealthy',
       title: `${name} is stopped: ${counted(crashes, 'crash', 'crashes')}, ${ready}`,
       ...(cause !== undefined && { cause }),
       action: 'Read the log of the last crash, correct the spec, and raise crashesToMarkUnhealthy.',
-      ...(lastCrash && { since: lastCrash.at }),
+      ...(since !== undefined && { since }),
       build: ref,
       ...crashed,
     })
@@ -127,6 +135,8 @@ function problemsOfBuild(situation: BuildSituation): readonly FleetProblem[] {
   for (const condition of conditions) {
     // It is why the build is stopped, and the fleet does not try again.
     if (stopped && condition.type === 'Crashing') continue
+    // A drained build starts no servers, so nothing keeps it from that.
+    if (isDrained && startConditions.includes(condition.type)) continue
     const { says, severity, action } = wordsFor[condition.type]
     problems.push({
       severity: severity ?? shortage,
@@ -139,17 +149,18 @@ function problemsOfBuild(situation: BuildSituation): readonly FleetProblem[] {
       ...(condition.type === 'Crashing' && crashed),
     })
   }
-  const isDrained = conditions.some(({ type }) => type === 'Draining')
-  if (spec.max > 0 && counts.active >= spec.max && situation.isFull && !isDrained)
+  if (spec.max > 0 && inUse >= spec.max && isFull && !isDrained)
     problems.push({
       severity: 'down',
       kind: 'MaxReached',
-      title: `${name} is full: ${counted(counts.active, 'server')} in use, max ${spec.max}`,
+      title: `${name} is full: ${counted(inUse, 'server')} in use, max ${spec.max}`,
       action: 'Raise max, or wait until a match ends.',
       build: ref,
     })
   return problems
 }
+
+const startConditions: readonly ConditionType[] = ['CreateBlocked', 'Crashing', 'Disappearing', 'LateServers']
 
 interface Words {
   readonly says: (name: string, ready: string) => string

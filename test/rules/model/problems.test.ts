@@ -44,7 +44,7 @@ describe('the problems of a fleet', () => {
       title: 'season-two is stopped: 30 crashes, 0 of 3 ready',
       cause: 'exited with code 3; its last output: ENOENT canyon.nav',
       action: 'Read the log of the last crash, correct the spec, and raise crashesToMarkUnhealthy.',
-      since: 5_000,
+      since: 1_000,
       build: { namespace: 'default', name: 'season-two' },
       server: { namespace: 'default', name: 'season-two-ab12c' },
     })
@@ -52,8 +52,9 @@ describe('the problems of a fleet', () => {
 
   it('say why a build is stopped whose record has no crashes yet', () => {
     const [problem] = listed({ builds: [situation({ ...stopped, recentCrashes: undefined })] })
-    expect(problem).toMatchObject({ kind: 'Unhealthy', cause: 'exited with code 3' })
-    expect(problem).not.toHaveProperty('since')
+    expect(problem).toMatchObject({ kind: 'Unhealthy', cause: 'exited with code 3', since: 1_000 })
+    const [bare] = listed({ builds: [situation({ ...stopped, recentCrashes: undefined, conditions: [] })] })
+    expect(bare).not.toHaveProperty('since')
   })
 
   it.each(conditionTypes)('name the condition %s, its message, and what to do', (type) => {
@@ -80,6 +81,35 @@ describe('the problems of a fleet', () => {
     expect(kinds(situation(build, { active: 2 }, false))).toEqual([])
     const conditions = [{ type: 'Draining', reason: 'Drained', message: 'drained', since: 1 }] as const
     expect(kinds(situation({ ...build, conditions }, { active: 2 }))).toEqual(['Draining'])
+  })
+
+  it('are down also if none should stand by, but not while a server that runs takes further sessions', () => {
+    const conditions = [{ type: 'CreateBlocked', reason: 'x', message: 'no node has room', since: 1 }] as const
+    const build = { name: 'arena', conditions, spec: { standingBy: 0, max: 9 } }
+    const severity = (one: BuildSituation) => listed({ builds: [one] })[0]?.severity
+    expect(severity(situation(build))).toBe('down')
+    expect(severity(situation(build, { active: 2 }, false))).toBe('degraded')
+    expect(listed({ builds: [{ ...situation(build), wanted: 2 }] })[0]?.title).toBe(
+      'arena cannot start servers: 0 of 2 ready',
+    )
+  })
+
+  it('of a drained build are that it is drained, and that it is stopped', () => {
+    const draining = { type: 'Draining', reason: 'Drained', message: 'drained', since: 1 } as const
+    const problems = listed({ builds: [situation({ ...stopped, conditions: [condition, draining] })] })
+    expect(problems.map(({ kind, severity }) => [kind, severity])).toEqual([
+      ['Unhealthy', 'drained'],
+      ['Draining', 'drained'],
+    ])
+    const crashing = listed({ builds: [situation({ conditions: [condition, draining] })] })
+    expect(crashing.map(({ kind }) => kind)).toEqual(['Draining'])
+  })
+
+  it('count reserved servers to those in use', () => {
+    const full = { ...situation({ name: 'arena', spec: { standingBy: 1, max: 6 } }, { active: 5 }), inUse: 6 }
+    expect(listed({ builds: [full] })).toMatchObject([
+      { kind: 'MaxReached', title: 'arena is full: 6 servers in use, max 6' },
+    ])
   })
 
   it('begin with the worst, then go by the names of builds', () => {

@@ -8,10 +8,18 @@ interface Requested {
   readonly action: CommandedAction
 }
 
+/** How long a view may take to be shown. */
+const lapseMs = 5_000
+
 const requested = signal<Requested | undefined>(undefined)
 
 export function requestAction(view: string, action: CommandedAction): void {
-  requested.value = { view, action }
+  const request = { view, action }
+  requested.value = request
+  // A view without such a button does not get it later.
+  setTimeout(() => {
+    if (requested.peek() === request) requested.value = undefined
+  }, lapseMs)
 }
 
 /** Whether the button with this name was asked for in the view that is shown. Says so once. */

@@ -51,7 +51,8 @@ export function Action(props: ActionProps) {
     isOpen.value = true
   }
   useSignalEffect(() => {
-    if (label === undefined && takeRequest(name)) open()
+    // Small buttons concern something else than what the view is about.
+    if (label === undefined && !isSmall && takeRequest(name)) open()
   })
   return (
     <>

@@ -46,7 +46,7 @@ export function EventsView({ query }: { readonly query: Readonly<Record<string, 
   const isFiltered = text !== '' || type !== '' || minute !== undefined
   useEffect(() => {
     if (isFiltered && isPartial) void readOlder(true)
-  }, [isFiltered, isPartial])
+  }, [isFiltered, isPartial, isReadingOlder.value])
   const missed =
     paused.value === undefined ? 0 : events.filter(({ seq }) => seq > (paused.value?.at(-1)?.seq ?? 0)).length
   const filters = (

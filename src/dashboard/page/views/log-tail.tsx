@@ -51,8 +51,7 @@ async function readTail(server: Ref, signal: AbortSignal): Promise<Tail> {
     for await (const line of fleet.servers.logs(server, { tail: tailLines, signal })) lines.push(line)
     return { lines }
   } catch (error) {
-    if (FleetError.is(error, 'not-found'))
-      return { problem: 'The log is gone: this backend keeps it only as long as the server exists.' }
+    if (FleetError.is(error, 'not-found')) return { problem: 'The log of this server is not kept any more.' }
     return { problem: error instanceof Error ? error.message : String(error) }
   }
 }

@@ -20,9 +20,9 @@ export function HostHealth({ since }: { readonly since: number | undefined }) {
       <li class="quiet">
         {trouble === undefined ? (
           hasOlder(model.value) ? (
-            `No error among the newest ${events.length} events.`
+            `No error of the host itself among the newest ${events.length} events.`
           ) : (
-            "No error in the host's log."
+            'No error of the host itself in its log.'
           )
         ) : (
           <>

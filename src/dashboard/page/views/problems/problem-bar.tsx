@@ -19,7 +19,6 @@ export function ProblemBar() {
   const showsAll = useSignal(false)
   const { list = [], failure } = problems.value
   if (list.length === 0 && failure === undefined) return null
-  const shown = showsAll.value ? list : list.slice(0, shownAtFirst)
   const others = list.slice(shownAtFirst)
   return (
     <section class={`problems ${staleness.value ? 'stale' : ''}`} aria-label="Problems">
@@ -38,8 +37,8 @@ export function ProblemBar() {
         </p>
       ) : null}
       <ul>
-        {shown.map((problem) => (
-          <Problem key={keyOfProblem(problem)} of={problem} />
+        {list.map((problem, index) => (
+          <Problem key={keyOfProblem(problem)} of={problem} isHidden={!showsAll.value && index >= shownAtFirst} />
         ))}
       </ul>
       {others.length === 0 ? null : (
@@ -62,15 +61,16 @@ function summaryOf(list: readonly FleetProblem[]): string {
   return [...counts].map(([severity, count]) => `${count} ${severity}`).join(', ')
 }
 
-function Problem({ of: problem }: { readonly of: FleetProblem }) {
+/** Hidden ones stay, so that a dialog that was opened from one does not go with it. */
+function Problem({ of: problem, isHidden }: { readonly of: FleetProblem; readonly isHidden: boolean }) {
   const { severity, title, cause, action, since, build, server } = problem
   const place = build === undefined ? undefined : linkTo.build(build)
   const known = build && model.value.builds.get(keyOf(build))
   useEffect(() => {
-    if (build) void rights.read(build)
-  }, [build && keyOf(build), connections.value])
+    if (build && !isHidden) void rights.read(build)
+  }, [build && keyOf(build), isHidden, connections.value])
   return (
-    <li class={`problem-item ${severity}`}>
+    <li class={`problem-item ${severity} ${isHidden ? 'beyond' : ''}`}>
       <div>
         <p class="problem-title">
           <span class="severity">{severity}</span> {place === undefined ? title : <a href={place}>{title}</a>}
@@ -136,7 +136,7 @@ type Offer = 'log' | 'server' | 'limit' | 'scale' | 'resume' | 'spec' | 'session
 /** What helps, the first thing to do first. */
 const offers: Readonly<Record<ProblemKind, readonly Offer[]>> = {
   Host: [],
-  Unhealthy: ['log', 'limit', 'spec'],
+  Unhealthy: ['log', 'spec', 'limit'],
   Crashing: ['log', 'spec'],
   CreateBlocked: ['events', 'spec'],
   Disappearing: ['events'],
