@@ -32,9 +32,10 @@ async function left() {
   }
   const { fleet, close } = await open()
   await fleet.builds.create(build)
+  // Confirmed: a game that has not heard of its match cannot tell a host that has lost the record.
   const allocations = [
-    await fleet.allocate(session(1), { waitMs: 10_000 }),
-    await fleet.allocate(session(2), { waitMs: 10_000 }),
+    await fleet.allocate(session(1), { waitMs: 10_000, confirm: true }),
+    await fleet.allocate(session(2), { waitMs: 10_000, confirm: true }),
   ]
   expect(await fleet.store.check()).toMatchObject({ isWhole: true, records: { build: 1 } })
   const servers = await fleet.servers.list()
