@@ -94,7 +94,7 @@ testInBrowser(
     await shows(page, stopped)
     expect(await titles(page)).toEqual([`down ${stopped}`, 'drained practice is drained'])
     await shows(page, 'the process exited with code 3; its last output: loading map canyon | Error: ENOENT canyon.nav')
-    expect(await buttonsOf(page, 0)).toEqual(['Last log', 'Raise the limit', 'Edit spec'])
+    expect(await buttonsOf(page, 0)).toEqual(['Last log', 'Edit spec', 'Raise the limit'])
     expect(await buttonsOf(page, 1)).toEqual(['Resume'])
     expect(await page.$$eval('.build h2', (all) => all.map((one) => one.textContent))).toEqual([
       ...['season-two', 'practice', 'arena'],

@@ -219,7 +219,7 @@ testInBrowser(
     for (let n = 0; n < 600; n++) await fleet.builds.patch('arena', { max: 2 + (n % 2) })
     const { page, complaints } = await open(`${url}/`)
     await page.waitForFunction(`[...document.querySelectorAll('.tiles .bad dd')].some((one) => one.innerText === '1')`)
-    await shows(page, 'No error among the newest 500 events.')
+    await shows(page, 'No error of the host itself among the newest 500 events.')
     await page.waitForSelector('.pointable canvas')
     const marked = `document.querySelector('[aria-label="Marked in the charts"]')?.textContent ?? ''`
     for (const text of ['arena was created', 'crash of arena', 'this host began to lead'])

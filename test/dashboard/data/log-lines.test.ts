@@ -8,6 +8,7 @@ it.each([
   ['2026-01-02T03:04:05Z - of a pod', Date.UTC(2026, 0, 2, 3, 4, 5), false, 'of a pod'],
   ['- - stderr is a word here', undefined, false, 'stderr is a word here'],
   ['- - ', undefined, false, ''],
+  ['two words of a backend without origin', undefined, false, 'two words of a backend without origin'],
 ])('%j', (line, at, isError, text) => {
   expect(logLine(line)).toEqual({ text, at, isError })
 })

@@ -7,7 +7,8 @@ export interface LogLine {
   readonly isError: boolean
 }
 
-const origin = /^(\S+) (\S+) /
+/** A backend of the app's own may know nothing of `origin`, and gives the line as it is. */
+const origin = /^(-|\d{4}-\d\d-\d\dT[\d:.]+(?:Z|[+-]\d\d:\d\d)) (-|stdout|stderr) /
 
 export function logLine(line: string): LogLine {
   const [whole = '', time = '', stream] = origin.exec(line) ?? []
