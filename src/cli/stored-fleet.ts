@@ -77,9 +77,9 @@ export async function sessionNamed(
     return await sessions.get(text)
   } catch (error) {
     if (!FleetError.is(error, 'not-found') || !prefix.test(text)) throw error
-    const beginning = sessionKey(text)
+    const beginning = text.toLowerCase()
     const found = (await sessions.list()).filter(
-      ({ sessionID }) => guid.test(sessionID) && sessionKey(sessionID).startsWith(beginning),
+      ({ sessionID }) => guid.test(sessionID) && sessionID.toLowerCase().startsWith(beginning),
     )
     const [only, another] = found
     if (!only) throw error

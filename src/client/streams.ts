@@ -38,7 +38,7 @@ export async function* readEvents(
           const event: FleetEvent | EventsDropped = JSON.parse(data)
           yield event
         }
-        // The part that was asked for has been read.
+        // Everything up to `to` has arrived.
         if (to !== undefined && Number(id.slice(id.lastIndexOf('-') + 1)) >= to) return
       }
     } catch (error) {

@@ -369,6 +369,12 @@ describe('the mistake', () => {
       () => fleet.events(plain({ since: 1 })),
       'events: unknown option since; known options: from, last, to, types, signal',
     ],
+    ['events({ last: -5 })', () => fleet.events({ last: -5 }), 'events: last must be a whole number from 0, but is -5'],
+    [
+      'events({ to: NaN })',
+      () => fleet.events({ to: Number.NaN }),
+      'events: to must be a whole number from 0, but is NaN',
+    ],
     [
       'allocate(…, { wait })',
       () => fleet.allocate(request, plain({ wait: 1 })),

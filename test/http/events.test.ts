@@ -188,6 +188,7 @@ describe.each(entryPoints)('events through $name', (entryPoint) => {
     ['?last=some', {}],
     ['?to=-1', {}],
     ['?types=BuildCreated,Some', {}],
+    ['?types=PlayersChanged', {}],
     ['', { 'Last-Event-ID': '1.5' }],
     ['', { 'Last-Event-ID': '9'.repeat(20) }],
     ['', { 'Last-Event-ID': 'log-' }],

@@ -319,7 +319,7 @@ const life: readonly PlantedBug[] = [
     name: 'a crash sets no condition',
     standsFor: 'a build lacks servers for good, and nothing says why',
     file: 'src/engine/reconcile/server-termination.ts',
-    from: 'return withCrashing(counted, name, ending, text, this.#ctx.clock.now())',
+    from: 'return withCrashing(counted, crash, this.#ctx.clock.now())',
     to: 'return counted',
   },
   {

@@ -108,7 +108,7 @@ function addDelete(program: Command, terminal: Terminal): void {
 function addEnd(program: Command, terminal: Terminal): void {
   const command = program
     .command('end')
-    .description('End a session. Its server goes on only if its game takes further sessions.')
+    .description('End a session, and with it its server, unless its game runs several sessions.')
     .argument('<session>', 'Id of the session, or its first 6 characters or more.')
   addClientOptions(command).action(async (text: string, flags: ClientFlags) => {
     const { client } = await commandTarget(terminal, flags)

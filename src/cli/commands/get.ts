@@ -4,6 +4,7 @@ import { Argument, type Command } from 'commander'
 import type { EndedGameSession, FleetClient, GameServer, GameServerBuild, GameSession } from '../../client/index.js'
 import { CommandLineError } from '../../config/usage-error.js'
 import { FleetError } from '../../contracts/errors.js'
+import { readinessOf } from '../../rules/model/build-status.js'
 import { oneLine } from '../../server/log.js'
 import { addSourceOptions, needsHost, sessionNamed, type Source, type SourceFlags, sourceOf } from '../stored-fleet.js'
 import { type Column, tableLines, type Widths } from '../table.js'
@@ -42,8 +43,6 @@ const states: Readonly<Record<string, Colour>> = {
   Ready: 'green',
   Unknown: 'dim',
   LateServers: 'yellow',
-  LongSession: 'yellow',
-  Clamped: 'yellow',
   Unhealthy: 'red',
   Crashing: 'red',
   CreateBlocked: 'red',
@@ -280,25 +279,13 @@ function buildRow(item: GameServerBuild, now: number): Row {
   return { key: `${namespace}/${name}`, cells, item }
 }
 
-/** The worst that is said of it. `Healthy` only means that it has not crashed too often. */
+/** `Ready`, or why it is not. */
 function statusOf({ spec, status }: GameServerBuild): string {
-  if (status.health === 'Unhealthy') return status.health
-  const types = (status.conditions ?? []).map(({ type }) => type)
-  const [worst] = conditionsByWeight.filter((type) => types.includes(type))
-  if (worst) return worst
-  return status.currentStandingBy >= Math.min(spec.standingBy, spec.max - status.currentActive) ? 'Ready' : 'Starting'
+  const { conditions = [], crashesCount: crashes, currentStandingBy: standingBy } = status
+  const wanted = Math.max(0, Math.min(spec.standingBy, spec.max - status.currentActive))
+  const { ready, reason } = readinessOf({ spec, crashes, conditions }, { wanted, standingBy })
+  return ready ? 'Ready' : reason
 }
-
-const conditionsByWeight: readonly string[] = [
-  'Invalid',
-  'Draining',
-  'CreateBlocked',
-  'Crashing',
-  'Disappearing',
-  'LateServers',
-  'LongSession',
-  'Clamped',
-]
 
 function serverRow(item: GameServer, now: number): Row {
   const { namespace, name, creationTimestamp } = item.metadata

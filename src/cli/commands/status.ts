@@ -36,7 +36,7 @@ export function addStatus(program: Command, terminal: Terminal): void {
     if (flags.watch && client)
       return keepShowing(client, terminal.untilReaderGone(), { show: async () => void (await show()), stale })
     const { problems } = await show()
-    // What is drained is so because somebody wants it.
+    // A drain is deliberate, not a failure.
     if (problems.some(({ severity }) => severity !== 'drained')) terminal.exitWith(exitCodes.failed)
   })
 }

@@ -131,8 +131,7 @@ export class ServerTerminator {
         countedCrashes: [...withoutRemoved(entry.build, record.countedCrashes), uid],
         recentCrashes: [crash, ...(record.recentCrashes ?? [])].slice(0, keptCrashes),
       }
-      const text = output === '' ? '' : `; its last output: ${output}`
-      return withCrashing(counted, name, ending, text, this.#ctx.clock.now())
+      return withCrashing(counted, crash, this.#ctx.clock.now())
     })
     entry.crashCounted = true
   }

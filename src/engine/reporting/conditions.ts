@@ -3,9 +3,9 @@
  * functions only compute a record; the methods of `Conditions` write it.
  */
 import { FleetError, messageOf } from '../../contracts/errors.js'
-import type { Build, Condition, ConditionType, Ending } from '../../rules/model/resources.js'
+import type { Build, BuildCrash, Condition, ConditionType } from '../../rules/model/resources.js'
 import { cutMessage } from '../../rules/model/sizes.js'
-import { withCondition, withoutCondition } from '../../rules/model/build-status.js'
+import { crashText, withCondition, withoutCondition } from '../../rules/model/build-status.js'
 import { buildEvent, type EngineContext } from '../context.js'
 import type { BuildWriter } from '../persistence/build-writer.js'
 import type { BuildEntry, ServerEntry } from '../state/entries.js'
@@ -32,15 +32,9 @@ export function withDraining(record: Build, isDraining: boolean, now: number): B
   }
 }
 
-export function withCrashing(
-  record: Build,
-  server: string,
-  { reason, message }: Ending,
-  output: string,
-  now: number,
-): Build {
-  const text = cutMessage(`${server}: ${message}${output}`)
-  const condition = { type: 'Crashing', reason, message: text, since: now } as const
+export function withCrashing(record: Build, crash: BuildCrash, now: number): Build {
+  const message = cutMessage(`${crash.server}: ${crashText(crash)}`)
+  const condition = { type: 'Crashing', reason: crash.reason, message, since: now } as const
   return { ...record, conditions: withCondition(record.conditions, condition) }
 }
 

@@ -1,5 +1,5 @@
 /** Parts of a build's status: counts, health and conditions. Pure. */
-import type { Build } from './resources.js'
+import type { Build, BuildCrash } from './resources.js'
 
 /** A situation that currently affects a build and that its operator should know about. */
 export interface Condition {
@@ -86,17 +86,19 @@ interface ReadinessCounts {
   readonly standingBy: number
 }
 
+/** A record, or what its public form says of it. */
+type ReadableBuild = Pick<Build, 'crashes' | 'spec'> & {
+  readonly conditions: readonly { readonly type: string; readonly message: string }[]
+}
+
 /** Why servers are missing, the most telling first. */
-const shortageConditions: readonly ConditionType[] = ['CreateBlocked', 'Crashing', 'Disappearing', 'LateServers']
+export const shortageConditions: readonly ConditionType[] = ['CreateBlocked', 'Crashing', 'Disappearing', 'LateServers']
 
 /**
  * A build is ready while all the servers that should stand by do so with the current template, and nothing keeps it from starting more. It is
  * not ready for the moment between an allocation and the next server.
  */
-export function readinessOf(
-  build: Pick<Build, 'conditions' | 'crashes' | 'spec'>,
-  { wanted, standingBy }: ReadinessCounts,
-): BuildReadiness {
+export function readinessOf(build: ReadableBuild, { wanted, standingBy }: ReadinessCounts): BuildReadiness {
   const set = (type: ConditionType) => build.conditions.find((condition) => condition.type === type)
   const stopped = set('Invalid') ?? set('Draining')
   if (stopped) return { ready: false, reason: stopped.type, message: stopped.message }
@@ -109,6 +111,11 @@ export function readinessOf(
   const cause = shortageConditions.map(set).find((condition) => condition !== undefined)
   if (!cause) return { ready: false, reason: 'Starting', message: count }
   return { ready: false, reason: cause.type, message: `${count}: ${cause.message}` }
+}
+
+/** `the process exited with code 3; its last output: ENOENT canyon.nav`. */
+export function crashText({ message, output }: Pick<BuildCrash, 'message' | 'output'>): string {
+  return output === undefined ? message : `${message}; its last output: ${output}`
 }
 
 export function readyOfDesired(standingBy: number, desired: number): string {

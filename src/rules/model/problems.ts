@@ -2,7 +2,14 @@
  * What is wrong with a fleet, as one list in one order and in the same words for everyone who shows it: `fleet.problems()`, the HTTP API, the
  * dashboard, `gamekeeper status` and the metrics. Pure.
  */
-import { type BuildCounts, buildHealth, type ConditionType, conditionTypes } from './build-status.js'
+import {
+  type BuildCounts,
+  buildHealth,
+  type ConditionType,
+  conditionTypes,
+  crashText,
+  shortageConditions,
+} from './build-status.js'
 import { type Build, keyOf, type Ref, type Server } from './resources.js'
 import { counted } from '../validation/problem.js'
 
@@ -119,7 +126,7 @@ function problemsOfBuild(situation: BuildSituation): readonly FleetProblem[] {
   const stopped = buildHealth(build) === 'Unhealthy'
   if (stopped) {
     const crashing = conditions.find(({ type }) => type === 'Crashing')
-    const cause = lastCrash ? causeOf(lastCrash) : crashing?.message
+    const cause = lastCrash ? crashText(lastCrash) : crashing?.message
     const since = crashing?.since ?? lastCrash?.at
     problems.push({
       severity: shortage,
@@ -136,7 +143,7 @@ function problemsOfBuild(situation: BuildSituation): readonly FleetProblem[] {
     // It is why the build is stopped, and the fleet does not try again.
     if (stopped && condition.type === 'Crashing') continue
     // A drained build starts no servers, so nothing keeps it from that.
-    if (isDrained && startConditions.includes(condition.type)) continue
+    if (isDrained && shortageConditions.includes(condition.type)) continue
     const { says, severity, action } = wordsFor[condition.type]
     problems.push({
       severity: severity ?? shortage,
@@ -159,8 +166,6 @@ function problemsOfBuild(situation: BuildSituation): readonly FleetProblem[] {
     })
   return problems
 }
-
-const startConditions: readonly ConditionType[] = ['CreateBlocked', 'Crashing', 'Disappearing', 'LateServers']
 
 interface Words {
   readonly says: (name: string, ready: string) => string
@@ -248,15 +253,11 @@ function problemsOfServers(
   ]
 }
 
-/** `exited with code 3; its last output: ENOENT canyon.nav`. */
-function causeOf({ message, output }: NonNullable<Build['recentCrashes']>[number]): string {
-  return output === undefined ? message : `${message}; its last output: ${output}`
-}
-
 function rankOf({ severity, kind }: FleetProblem): number {
   return problemKinds.length * severities.indexOf(severity) + problemKinds.indexOf(kind)
 }
 
-function compare(a: string, b: string): number {
+/** In the order of code points. */
+export function compare(a: string, b: string): number {
   return a < b ? -1 : a > b ? 1 : 0
 }

@@ -16,8 +16,8 @@ export interface StreamHandlers {
   readonly onOpen: (isNewLog: boolean) => void
   readonly onEvent: (event: StreamedEvent) => void
   /**
-   * The connection is lost, or was refused. Reconnecting goes on, unless `isFinal`. `heardAt`: when the host was last heard, wall time in ms;
-   * undefined if it has not been heard at all.
+   * The connection was lost or refused. It is tried again unless `isFinal`. `heardAt`: when the host last answered, wall time in ms;
+   * undefined if it never has.
    */
   readonly onLost: (error: FleetError, isFinal: boolean, heardAt: number | undefined) => void
 }

@@ -12,8 +12,8 @@ export interface ServerSession {
   /** When it began, wall time in ms. Absent if unknown. */
   readonly startedAt?: number | undefined
   /**
-   * The players connected to its server, which are those of all its sessions, and before the game has reported any, those that are expected
-   * in this one.
+   * The players connected to its server: games do not say which of their sessions a player is in. Until the game has reported any, the
+   * players expected in this session.
    */
   readonly players: readonly string[]
   /**

@@ -1,5 +1,5 @@
 /** What is wrong with the fleet, as the host says it: what may have changed it, and the order of builds that follows. Pure. */
-import type { FleetProblem, Severity } from '../../../rules/model/problems.js'
+import { compare, type FleetProblem, type Severity } from '../../../rules/model/problems.js'
 import { keyOf, type Ref } from '../../../rules/model/resources.js'
 import type { GameServerBuild } from '../../../rules/model/wire.js'
 import { countsOf, type Model, type StreamedEvent } from './model.js'
@@ -74,8 +74,4 @@ export function worstFirst(
   for (const [rank, { build }] of known.entries()) if (build && !ranks.has(keyOf(build))) ranks.set(keyOf(build), rank)
   const rankOf = ({ metadata }: GameServerBuild) => ranks.get(keyOf(metadata)) ?? known.length
   return [...builds].toSorted((a, b) => rankOf(a) - rankOf(b) || compare(a.metadata.name, b.metadata.name))
-}
-
-function compare(a: string, b: string): number {
-  return a < b ? -1 : a > b ? 1 : 0
 }

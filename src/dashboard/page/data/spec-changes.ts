@@ -1,4 +1,5 @@
 /** What a changed spec does, part by part, before it is applied. Pure. */
+import { shortageConditions } from '../../../rules/model/build-status.js'
 import { canonical } from '../../../rules/model/values.js'
 import type { BuildSpec } from '../../../rules/model/resources.js'
 import type { GameServerBuild } from '../../../rules/model/wire.js'
@@ -141,4 +142,4 @@ export function rolloutWaitsFor({ spec, status }: Pick<GameServerBuild, 'spec' |
   return sentences.join(' ')
 }
 
-const troubles: ReadonlySet<string> = new Set(['CreateBlocked', 'Crashing', 'Disappearing', 'LateServers'])
+const troubles: ReadonlySet<string> = new Set(shortageConditions)
