@@ -64,7 +64,12 @@ describe('what is watched', () => {
     const stale = () => expect.unreachable()
     const refused = new FleetError('forbidden', 'not with this token')
     let shown = 0
-    const later = { show: async () => void (await (++shown > 1 ? Promise.reject(refused) : undefined)), stale }
+    const later = {
+      show: async () => {
+        if (++shown > 1) throw refused
+      },
+      stale,
+    }
     await expect(keepShowing(clientWith(), signal, later)).rejects.toBe(refused)
     const never = { show: () => Promise.reject(new FleetError('unavailable', 'no')), stale }
     await expect(keepShowing(clientWith(), signal, never)).rejects.toMatchObject({ code: 'unavailable' })
