@@ -53,8 +53,8 @@ export class KeptLogs {
   readonly #logs = new Map<string, KeptLog>()
   /** End what is being read. */
   readonly #stops = new Set<() => void>()
-  /** For which terminations wait. */
-  readonly #waiting = new Set<Promise<void>>()
+  /** Each resolves once the instance whose log was read is being destroyed. */
+  readonly #waiting = new Set<Promise<unknown>>()
   #isClosed = false
 
   constructor(deps: KeptLogsDependencies) {
@@ -68,17 +68,16 @@ export class KeptLogs {
     const log = new KeptLog(options.keptLogBytes, clock.elapsed() + options.logRetentionMs)
     const before = this.#reading(log, ref, { tail: maxLines })
     before.endIn(readTimeoutMs)
-    this.#waiting.add(before.done)
     // A backend may not notice at once that nobody waits any more.
-    await waitAtMost(clock, 2 * readTimeoutMs, before.done)
-    this.#waiting.delete(before.done)
-    // A game may say goodbye. The log ends with the instance.
-    const rest = this.#reading(log, ref, { follow: true, tail: 0 })
-    try {
-      await destroy()
-    } finally {
-      rest.endIn(readTimeoutMs)
-    }
+    const begun = waitAtMost(clock, 2 * readTimeoutMs, before.done).then(() => {
+      // A game may say goodbye. The log ends with the instance.
+      const rest = this.#reading(log, ref, { follow: true, tail: 0 })
+      return { ended: destroy().finally(() => rest.endIn(readTimeoutMs)) }
+    })
+    this.#waiting.add(begun)
+    const { ended } = await begun
+    this.#waiting.delete(begun)
+    await ended
   }
 
   /** The lines that the server printed last, or undefined if they are not kept. */

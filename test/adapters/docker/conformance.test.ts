@@ -46,7 +46,7 @@ describeOnEngine('the Docker backend', () => {
       }),
       programUp: ({ ref }) => logged(ref, 'up'),
       programSignalled: ({ ref }) => logged(ref, 'signalled'),
-      async open({ publicPorts = 100 }) {
+      async open({ publicPorts = 20 }) {
         const directory = await mkdtemp(join(tmpdir(), 'gamekeeper-conformance-'))
         const fleet = newFleetName()
         const portRange = nextRange(publicPorts)

@@ -6,6 +6,7 @@ import { join } from 'node:path'
 import type Docker from 'dockerode'
 import { dockerBackend, type DockerBackendOptions } from '../../../adapters/docker/index.js'
 import type { Backend, Instance, InstanceSpec } from '../../../src/contracts/backend.js'
+import { portRanges } from '../port-ranges.js'
 import { baseImage, docker } from './engine.js'
 
 const cleanups: (() => Promise<void> | void)[] = []
@@ -60,18 +61,8 @@ export async function open(
   return Object.assign(backend, { fleet })
 }
 
-/**
- * Below the ports that the kernel gives to outgoing connections (from 32768) and those that the tests on Kubernetes use. Two files that run
- * side by side have none in common.
- */
-const block = (Number(process.env['VITEST_POOL_ID'] ?? 0) % 2) * 17 + (process.pid % 17)
-let first = 10_000 + block * 200
-
-/** A port range that no other test of this file uses. */
-export function nextRange(size: number): { readonly first: number; readonly last: number } {
-  first += size
-  return { first: first - size, last: first - 1 }
-}
+/** A port range that no other test uses now. */
+export const nextRange = portRanges({ first: 10_000, last: 19_999 })
 
 export interface SpecOptions {
   readonly name?: string

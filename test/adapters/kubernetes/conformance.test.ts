@@ -58,7 +58,7 @@ describeOnCluster('the Kubernetes backend', () => {
     }),
     programUp: ({ ref }) => logged(ref, 'up'),
     programSignalled: ({ ref }) => logged(ref, 'signalled'),
-    async open({ publicPorts = 100 }) {
+    async open({ publicPorts = 20 }) {
       const apiGroup = newGroup()
       const portRange = nextRange(publicPorts)
       const open = () => kubernetesBackend({ apiGroup, namespaces, portRange, leaseMs: 15_000 })

@@ -5,19 +5,13 @@ import { once } from 'node:events'
 import { connect } from 'node:net'
 import { type KubernetesBackendOptions, kubernetesBackend } from 'gamekeeper/kubernetes'
 import type { Backend, Instance, InstanceSpec } from '../../../../src/contracts/backend.js'
+import { portRanges } from '../../port-ranges.js'
 
 /** An image with a shell and Node.js that is present on the nodes. */
 export const baseImage = 'node:20-slim'
 
-/** Two files that run side by side have no port in common, and seldom those of the file before, which pods may still hold. */
-const block = (Number(process.env['VITEST_POOL_ID'] ?? 0) % 2) * 9 + (process.pid % 9)
-let first = 21_400 + block * 200
-
-/** A port range that no other test of this file uses. */
-export function nextRange(size: number): { readonly first: number; readonly last: number } {
-  first += size
-  return { first: first - size, last: first - 1 }
-}
+/** A port range that no other test uses now. */
+export const nextRange = portRanges({ first: 21_400, last: 25_999 })
 
 /** A unique API group, which keeps fleets apart. */
 export function newGroup(): string {
