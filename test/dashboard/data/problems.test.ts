@@ -8,6 +8,7 @@ import { reduce } from '../../../src/dashboard/page/data/reduce.js'
 import { FleetError } from '../../../src/index.js'
 import type { FleetProblem } from '../../../src/rules/model/problems.js'
 import type { GameServerBuild } from '../../../src/rules/model/wire.js'
+import { advance, fakeTimers } from './fake-timers.js'
 
 const ref = (name: string) => ({ namespace: 'default', name })
 const buildOf = (name: string, spec: object = {}, status: object = {}): GameServerBuild => ({
@@ -100,7 +101,7 @@ it.each([
 })
 
 describe('the reader', () => {
-  beforeEach(() => void vi.useFakeTimers())
+  beforeEach(fakeTimers)
   afterEach(() => void vi.useRealTimers())
 
   function reader() {
@@ -116,60 +117,60 @@ describe('the reader', () => {
 
   it('reads at once, and after a burst of changes once more, a second later', async () => {
     const { state, asked, reading } = reader()
-    await vi.advanceTimersByTimeAsync(0)
+    await advance(0)
     expect(asked).toHaveLength(1)
     asked[0]?.resolve([])
     for (let n = 0; n < 9; n++) reading.request()
-    await vi.advanceTimersByTimeAsync(999)
+    await advance(999)
     expect(asked).toHaveLength(1)
-    await vi.advanceTimersByTimeAsync(1)
+    await advance(1)
     expect(asked).toHaveLength(2)
     asked[1]?.resolve([problem('arena', 'down')])
-    await vi.advanceTimersByTimeAsync(60_000)
+    await advance(60_000)
     expect(asked).toHaveLength(2)
     expect(state.value).toEqual({ list: [problem('arena', 'down')] })
   })
 
   it('reads again what has changed while it was reading', async () => {
     const { asked, reading } = reader()
-    await vi.advanceTimersByTimeAsync(1_000)
+    await advance(1_000)
     reading.request()
-    await vi.advanceTimersByTimeAsync(5_000)
+    await advance(5_000)
     expect(asked).toHaveLength(1)
     asked[0]?.resolve([])
-    await vi.advanceTimersByTimeAsync(1_000)
+    await advance(1_000)
     expect(asked).toHaveLength(2)
   })
 
   it('says since when it cannot read, keeps what it knows, and tries again', async () => {
     const { state, asked, reading } = reader()
-    await vi.advanceTimersByTimeAsync(0)
+    await advance(0)
     const readAt = Date.now()
     asked[0]?.resolve([problem('arena', 'down')])
-    await vi.advanceTimersByTimeAsync(2_000)
+    await advance(2_000)
     reading.request()
-    await vi.advanceTimersByTimeAsync(0)
+    await advance(0)
     asked[1]?.reject(new FleetError('unavailable', 'the store is away'))
-    await vi.advanceTimersByTimeAsync(0)
+    await advance(0)
     expect(state.value).toMatchObject({
       list: [problem('arena', 'down')],
       failure: { at: readAt, error: { message: 'the store is away' } },
     })
-    await vi.advanceTimersByTimeAsync(6_000)
+    await advance(6_000)
     asked[2]?.resolve([])
-    await vi.advanceTimersByTimeAsync(0)
+    await advance(0)
     expect(state.value).toEqual({ list: [] })
   })
 
   it('forgets an answer to an earlier connection', async () => {
     const { state, asked, reading } = reader()
-    await vi.advanceTimersByTimeAsync(0)
+    await advance(0)
     reading.restart(new AbortController().signal)
     asked[0]?.resolve([problem('arena', 'down')])
-    await vi.advanceTimersByTimeAsync(2_000)
+    await advance(2_000)
     expect(state.value).toEqual(nothingRead)
     asked[1]?.resolve([])
-    await vi.advanceTimersByTimeAsync(0)
+    await advance(0)
     expect(state.value).toEqual({ list: [] })
   })
 })

@@ -5,6 +5,7 @@ import { reduce } from '../../../src/dashboard/page/data/reduce.js'
 import { rereads } from '../../../src/dashboard/page/data/rereads.js'
 import { playersFound, sessionsOf } from '../../../src/dashboard/page/data/search.js'
 import type { GameServerBuild } from '../../../src/rules/model/wire.js'
+import { advance, fakeTimers } from './fake-timers.js'
 
 const build = { namespace: 'default', name: 'arena' }
 const key = 'default/arena'
@@ -94,9 +95,9 @@ function deferred<T>(): Deferred<T> {
   return { promise, resolve, reject }
 }
 
-beforeEach(() => void vi.useFakeTimers())
+beforeEach(fakeTimers)
 afterEach(() => void vi.useRealTimers())
-const soon = () => vi.advanceTimersByTimeAsync(1_000)
+const soon = () => advance(1_000)
 
 it('events that arrive while a build is read are not lost', async () => {
   const { model, builds, arrive, max } = page()
