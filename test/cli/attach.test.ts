@@ -10,7 +10,14 @@ const tokens = { manage: 'm'.repeat(20), read: 'r'.repeat(20), allocate: 'a'.rep
 const script = 'echo up; echo ready; while read -r line; do echo "got $$line"; [ "$$line" != stop ] || exit 0; done'
 const build = (name: string, stdin: boolean, game: string) => ({
   metadata: { name },
-  spec: { buildID: name, standingBy: 1, max: 1, run: { command: ['/bin/sh', '-c', game], stdin } },
+  spec: {
+    buildID: name,
+    standingBy: 1,
+    max: 1,
+    // These games send no heartbeats.
+    health: { firstHeartbeatSeconds: 3_600 },
+    run: { command: ['/bin/sh', '-c', game], stdin },
+  },
 })
 
 let server: RunningCli
