@@ -96,9 +96,16 @@ describe('a client of a fleet', () => {
     expect(await client.servers.withdrawMaintenance({ node: 'memory' })).toEqual({ servers: 1 })
     await expect(client.servers.reserve(ref, { forMs: 60_000 })).rejects.toMatchObject({ code: 'in-use' })
     expect((await client.servers.release(ref)).status).not.toHaveProperty('reservedUntil')
+    // The server itself may be gone at once.
+    const endings: string[] = []
+    fleet.on('ServerEnding', ({ message }) => endings.push(message))
     await client.sessions.end(sessionID)
-    expect((await fleet.servers.get(ref)).status.message).toBe(`session ${sessionID} was ended by sessions.end`)
-    await client.servers.delete(ref)
+    expect(endings).toEqual([expect.stringContaining(`session ${sessionID} was ended by sessions.end`)])
+    await client.builds.patch('arena', { standingBy: 1 })
+    await standingBy(fleet, 1)
+    const [idle] = (await client.servers.list()).filter(({ status }) => status.state === 'StandingBy')
+    await client.servers.delete(idle?.metadata ?? { name: '' })
+    expect(endings).toHaveLength(2)
     expect(await client.builds.list()).toHaveLength(1)
     await client.builds.delete('arena')
     expect(await client.builds.list()).toEqual([])
