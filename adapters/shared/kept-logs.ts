@@ -72,7 +72,14 @@ export class KeptLogs {
     const begun = waitAtMost(clock, 2 * readTimeoutMs, before.done).then(() => {
       // A game may say goodbye. The log ends with the instance.
       const rest = this.#reading(log, ref, { follow: true, tail: 0 })
-      return { ended: destroy().finally(() => rest.endIn(readTimeoutMs)) }
+      const end = async () => {
+        try {
+          await destroy()
+        } finally {
+          rest.endIn(readTimeoutMs)
+        }
+      }
+      return { ended: end() }
     })
     this.#waiting.add(begun)
     const { ended } = await begun

@@ -2,7 +2,7 @@
 import type { RequestListener } from 'node:http'
 import { createContext, runInContext } from 'node:vm'
 import { build as bundle } from 'esbuild'
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
+import { afterAll, afterEach, beforeAll, describe, expect, it, onTestFinished } from 'vitest'
 import { memoryBackend } from '../../adapters/memory/index.js'
 import { type FleetClient, fleetClient, FleetError } from '../../src/client/index.js'
 import { bearerTokens, fleetRoutes, serve } from '../../src/http/index.js'
@@ -98,7 +98,7 @@ describe('a client of a fleet', () => {
     expect((await client.servers.release(ref)).status).not.toHaveProperty('reservedUntil')
     // The server itself may be gone at once.
     const endings: string[] = []
-    fleet.on('ServerEnding', ({ message }) => endings.push(message))
+    onTestFinished(fleet.on('ServerEnding', ({ message }) => void endings.push(message)))
     await client.sessions.end(sessionID)
     expect(endings).toEqual([expect.stringContaining(`session ${sessionID} was ended by sessions.end`)])
     await client.builds.patch('arena', { standingBy: 1 })

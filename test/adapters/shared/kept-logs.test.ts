@@ -118,6 +118,26 @@ describe('the kept log of a server that has ended', () => {
     expect(isEnding).toBe(true)
   })
 
+  it('is read no further, and holds up no close, if the end fails at once', async () => {
+    const open: AbortSignal[] = []
+    // eslint-disable-next-line require-yield
+    async function* logs(_: unknown, { follow, signal }: LogsOptions) {
+      if (!follow || !signal) return
+      open.push(signal)
+      await new Promise<void>((resolve) => signal.addEventListener('abort', () => resolve()))
+    }
+    const options = { logRetentionMs: 60_000, keptLogBytes: 100, maxKeptLogs: 3 }
+    const clock = virtualClock()
+    const kept = new KeptLogs({ options, clock, logger: silentLogger, logs })
+    const refused = () => {
+      throw new Error('refused')
+    }
+    await expect(kept.keep(ref('a'), refused)).rejects.toThrow('refused')
+    await clock.advance(2_000)
+    expect(open.map(({ aborted }) => aborted)).toEqual([true])
+    await kept.close()
+  })
+
   it('is not kept with a retention of 0', async () => {
     const { printed, end, lines } = scene({ logRetentionMs: 0 })
     printed.set('a', ['up'])
