@@ -34,7 +34,7 @@ import { developmentGraceMs } from '../../../src/contracts/backend.js'
 import { codeOf, NotAFile, readRegularFile } from '../../../src/platform/files.js'
 import { ownDescriptors } from '../../../src/platform/own-descriptors.js'
 import { processIdentity, type ProcessIdentity } from '../../../src/platform/process-identity.js'
-import { limitEvidence } from '../isolation/cgroups.js'
+import { limitEvidence, processesIn } from '../isolation/cgroups.js'
 import { helperProgram, locateCommand, systemPath } from '../isolation/programs.js'
 import { mainProcess, startService } from '../isolation/systemd.js'
 import { carriesMark, markVariable, recordVariable, supervisorScript } from '../processes.js'
@@ -371,7 +371,8 @@ export async function startInService(
 function leaderOf(pid: number, mark: string): { readonly leader?: ProcessIdentity } {
   try {
     const leader = processIdentity(pid)
-    return leader && carriesMark(pid, mark) ? { leader } : {}
+    // Linux shows nothing of a process that is becoming the supervisor. systemd has put it into the cgroup of its service before.
+    return leader && (carriesMark(pid, mark) || processesIn(mark).includes(pid)) ? { leader } : {}
   } catch {
     // The service has been started and must not be lost because of this error.
     return {}

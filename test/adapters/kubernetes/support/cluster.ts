@@ -4,6 +4,7 @@ import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import { promisify } from 'node:util'
 import { KubernetesApi } from '../../../../adapters/kubernetes/client/api.js'
+import { isAlreadyExists } from '../../../../adapters/kubernetes/client/api-errors.js'
 import { defaultKubeConfig, type KubeConfigLike } from '../../../../adapters/kubernetes/client/kube-config.js'
 import { systemClock } from '../../../../src/contracts/clock.js'
 
@@ -45,21 +46,18 @@ export function namespaceName(): string {
   return `gamekeeper-${randomBytes(4).toString('hex')}`
 }
 
-/** A new namespace, ready for pods. */
+/** A new namespace, ready for pods: it makes the account that they need, for which others would wait until a controller does. */
 export async function makeNamespace(api: KubernetesApi, name = namespaceName()): Promise<string> {
   const body = { apiVersion: 'v1', kind: 'Namespace', metadata: { name } }
   await api.request({ what: 'create a namespace', method: 'POST', path: '/api/v1/namespaces', body })
-  // Pods are rejected without it.
-  const path = `/api/v1/namespaces/${name}/serviceaccounts/default`
-  for (let attempt = 1; ; attempt++) {
-    try {
-      await api.request({ what: 'get its service account', method: 'GET', path })
-      return name
-    } catch (error) {
-      if (attempt >= 300) throw error
-      await api.pause(100)
-    }
+  const account = { apiVersion: 'v1', kind: 'ServiceAccount', metadata: { name: 'default' } }
+  const path = `/api/v1/namespaces/${name}/serviceaccounts`
+  try {
+    await api.request({ what: 'create its service account', method: 'POST', path, body: account })
+  } catch (error) {
+    if (!isAlreadyExists(error)) throw error
   }
+  return name
 }
 
 /** Does not wait until its pods are deleted. */

@@ -1,6 +1,15 @@
 /** Games as services of systemd: what they see, what they cannot reach, and that they are managed like others. */
 import { execFileSync } from 'node:child_process'
-import { chmodSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import {
+  chmodSync,
+  copyFileSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, expect, test } from 'vitest'
@@ -181,6 +190,22 @@ test('SIGTERM reaches the game and what it started, which have the whole grace p
   writeFileSync(join(home, 'go'), '')
   await destroyed
   expect(await backend.list()).toEqual([])
+})
+
+test('the process of a service is recorded although it is slow to become the supervisor', async () => {
+  const directory = freshDirectory()
+  const real = '/usr/bin/env-of-system'
+  const slow = join(directory, 'env')
+  // While a process becomes another program, Linux shows neither its arguments nor its environment: here for a second.
+  writeFileSync(slow, `#!/usr/bin/perl\n$0 = 'env';\nsleep 1;\nexec '${real}', @ARGV;\n`, { mode: 0o755 })
+  copyFileSync('/usr/bin/env', real)
+  execFileSync('mount', ['--bind', slow, '/usr/bin/env'])
+  onCleanUp(() => void execFileSync('umount', ['/usr/bin/env']))
+  const backend = open(directory, service)
+  await backend.create(shellGame('exec sleep 600.77'))
+  const supervisor = await until('its process is recorded', () => recordIn(directory).process?.pid)
+  const game = await until('the game runs', () => pidOf('sleep 600.77'))
+  expect(readFileSync(`/proc/${game}/status`, 'utf8')).toContain(`\nPPid:\t${supervisor}\n`)
 })
 
 test('a game outlives a host that is killed, is adopted, and ends with all its processes and its service', async () => {
