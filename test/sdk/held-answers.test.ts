@@ -61,12 +61,14 @@ describe('while it waits for its session, the SDK', () => {
   it('waits for a held answer longer than the timeout of a request', async () => {
     const { agent, held } = await holdingAgent()
     const logger = recordingLogger()
-    const gsdk = await startAgainst(agent, { logger, timing: { requestTimeoutMs: 50 } })
+    // Long enough for the first heartbeat, which is not held, on a busy machine.
+    const requestTimeoutMs = 2_000
+    const gsdk = await startAgainst(agent, { logger, timing: { requestTimeoutMs } })
     agent.replyToIntroduction = (_heard, response) => void response.writeHead(200).end()
     await until(() => agent.beats.length === 1)
     const startedAt = performance.now()
     const ready = gsdk.readyForPlayers()
-    await until(() => held.length === 1 && performance.now() - startedAt > 150)
+    await until(() => held.length === 1 && performance.now() - startedAt > requestTimeoutMs + 500)
     sendJson(held[0] as ServerResponse, { operation: 'Active', nextHeartbeatIntervalMs: intervalMs, sessionConfig })
     await ready
     expect(logger.warn).not.toHaveBeenCalled()
