@@ -468,7 +468,7 @@ export const destroyCases = backendCases({
       await subject.programSignalled(spec)
       const signalledMs = performance.now() - startedAt
       const { longGraceMs } = subject
-      assert.ok(signalledMs < longGraceMs / 2, `the signal came ${signalledMs} ms after the call`)
+      assert.ok(signalledMs < longGraceMs * 0.8, `the signal came ${signalledMs} ms after the call`)
       assert.equal(await subject.inTime('destroy of a program that ignores termination', destroyed), undefined)
       assert.ok(performance.now() - startedAt >= longGraceMs * 0.9, 'it was killed before its grace period was over')
     },

@@ -14,8 +14,8 @@ const build = (name: string, stdin: boolean, game: string) => ({
     buildID: name,
     standingBy: 1,
     max: 1,
-    // These games send no heartbeats.
-    health: { firstHeartbeatSeconds: 3_600 },
+    // These games send no heartbeats, and are never ready.
+    health: { firstHeartbeatSeconds: 3_600, lateStartSeconds: 3_600 },
     run: { command: ['/bin/sh', '-c', game], stdin },
   },
 })

@@ -34,7 +34,7 @@ export function browserOfFile(): { open(url: string): Promise<Opened> } {
       const complaints: string[] = []
       page.on('pageerror', (error) => complaints.push(String(error)))
       page.on('console', (message: ConsoleMessage) => {
-        if (message.type() === 'error' && !isGone(message))
+        if (message.type() === 'error' && !isGone(message) && !isOfMachine(message))
           complaints.push(`${message.text()} ${message.location().url ?? ''}`)
       })
       await page.goto(url)
@@ -47,6 +47,11 @@ export function browserOfFile(): { open(url: string): Promise<Opened> } {
 function isGone(message: ConsoleMessage): boolean {
   const { url = '' } = message.location()
   return message.text().includes('404') && /\/(sessions|gameservers|gameserverbuilds)\//.test(url)
+}
+
+/** Chromium gives up requests whenever the machine gets a network interface, as with each container; the page sends them again. */
+function isOfMachine(message: ConsoleMessage): boolean {
+  return message.text().includes('net::ERR_NETWORK_CHANGED')
 }
 
 /** Waits until the text is on the page. */

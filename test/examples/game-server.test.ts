@@ -258,7 +258,7 @@ describe('a variable of the example game server', () => {
 
   it('READY_AFTER_MS delays StandingBy', async () => {
     const agent = await fakeAgent()
-    await startServer(agent, { READY_AFTER_MS: '1500' })
+    await startServer(agent, { READY_AFTER_MS: '4000' })
     await until(() => agent.last()?.state === 'StandingBy')
     // One at its start and one a second later; without the variable there is only the first.
     expect(agent.beats.filter((beat) => beat.state === 'Initializing').length).toBeGreaterThanOrEqual(2)

@@ -50,7 +50,7 @@ async function search(
   return { missed: missed.map(({ name }) => name), text: await readFile(file, 'utf8') }
 }
 
-describe('a pinned seed', { timeout: 600_000 }, () => {
+describe('a pinned seed', { timeout: 1_200_000 }, () => {
   const [bug] = plantedBugs.filter(({ name }) => name === 'an instance is created before its record is written')
   if (!bug) throw new Error('no such bug')
 

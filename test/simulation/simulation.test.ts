@@ -9,7 +9,7 @@ import { plantedBugs } from './planted-bugs.js'
 import { run } from './pool.js'
 import { simulate } from './simulate.js'
 
-describe('the simulation', { timeout: 600_000 }, () => {
+describe('the simulation', { timeout: 1_200_000 }, () => {
   it('finds no violation in 100 seeds of ten minutes with faults', () => findsNothing({ from: 1, seeds: 100 }))
 
   it('finds no violation in 50 seeds on a store with the journal of Kubernetes', () =>
@@ -78,7 +78,7 @@ describe('a simulated fleet with other limits, or one that is broken', () => {
   })
 })
 
-describe('a planted bug', { timeout: 600_000 }, () => {
+describe('a planted bug', { timeout: 1_200_000 }, () => {
   it.each(plantedBugs)('is still one change of the sources: $name', async (bug) => {
     expect(await occurrences(bug)).toBe(1)
   })

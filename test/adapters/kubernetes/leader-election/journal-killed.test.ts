@@ -22,7 +22,7 @@ describeOnCluster('a leader that is killed during a burst', () => {
       await vi.waitFor(async () => expect(await freeHollowPods()).toBeGreaterThanOrEqual(servers), waitOptions)
       const namespace = space()
       const { buildID } = hollowBuild(namespace, servers).spec
-      const options = { namespace, servers, leaseMs: 2_000 }
+      const options = { namespace, servers, leaseMs: 5_000 }
       const leader = await startSubject(file, open, options)
       const hosts = [leader]
       try {
