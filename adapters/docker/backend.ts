@@ -132,7 +132,7 @@ export class DockerBackend implements Backend {
       const deps = { api: this.#api, clock, containers, creations: this.#creations, listeners, timeoutMs }
       const begin = () => new ContainerTermination(ref, uid, graceMs, deps)
       const terminate = () => this.#terminations.terminate(ref, uid, options, begin)
-      return options.keepLog ? this.#keptLogs.keep(ref, terminate) : terminate()
+      return this.#keptLogs.destroy(ref, options.keepLog === true, terminate)
     })
   }
 

@@ -119,7 +119,7 @@ export class KubernetesBackend implements Backend {
     await this.#lifecycle.begin(() => {
       throwIfAborted(options.signal)
       const terminate = () => this.#instances.terminate(ref, uid, options)
-      return options.keepLog ? this.#keptLogs.keep(ref, terminate) : terminate()
+      return this.#keptLogs.destroy(ref, options.keepLog === true, terminate)
     })
   }
 

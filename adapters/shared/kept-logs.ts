@@ -53,23 +53,38 @@ export class KeptLogs {
   readonly #logs = new Map<string, KeptLog>()
   /** End what is being read. */
   readonly #stops = new Set<() => void>()
-  /** Each resolves once the instance whose log was read is being destroyed. */
-  readonly #waiting = new Set<Promise<unknown>>()
+  /** The instances whose logs are read before they are destroyed, by key of the server. */
+  readonly #waiting = new Map<string, Waiting>()
   #isClosed = false
 
   constructor(deps: KeptLogsDependencies) {
     this.#deps = deps
   }
 
-  /** Destroys the instance, and keeps what it has printed and prints until then. Rejects as `destroy` does. */
-  async keep(ref: Ref, destroy: () => Promise<void>): Promise<void> {
+  /**
+   * Destroys the instance, and keeps what it has printed and prints until then, if that is asked for. Rejects as `destroy` does. Calls for one server
+   * take effect in their order: a second one ends the reading for the first.
+   */
+  async destroy(ref: Ref, isKept: boolean, destroy: () => Promise<void>): Promise<void> {
     const { clock, options } = this.#deps
-    if (options.logRetentionMs === 0 || options.maxKeptLogs === 0) return destroy()
+    const key = keyOf(ref)
+    const waiting = this.#waiting.get(key)
+    if (waiting) {
+      waiting.hurry()
+      await waiting.begun
+      return destroy()
+    }
+    if (!isKept || options.logRetentionMs === 0 || options.maxKeptLogs === 0) return destroy()
     const log = new KeptLog(options.keptLogBytes, clock.elapsed() + options.logRetentionMs)
     const before = this.#reading(log, ref, { tail: maxLines })
     before.endIn(readTimeoutMs)
+    let hurry = () => {}
+    const hurried = new Promise<void>((resolve) => {
+      hurry = resolve
+    })
     // A backend may not notice at once that nobody waits any more.
-    const begun = waitAtMost(clock, 2 * readTimeoutMs, before.done).then(() => {
+    const begun = waitAtMost(clock, 2 * readTimeoutMs, Promise.race([before.done, hurried])).then(() => {
+      before.stop()
       // A game may say goodbye. The log ends with the instance.
       const rest = this.#reading(log, ref, { follow: true, tail: 0 })
       const end = async () => {
@@ -81,9 +96,9 @@ export class KeptLogs {
       }
       return { ended: end() }
     })
-    this.#waiting.add(begun)
+    this.#waiting.set(key, { begun, hurry })
     const { ended } = await begun
-    this.#waiting.delete(begun)
+    this.#waiting.delete(key)
     await ended
   }
 
@@ -100,7 +115,7 @@ export class KeptLogs {
     this.#isClosed = true
     for (const stop of this.#stops) stop()
     this.#logs.clear()
-    await Promise.all(this.#waiting)
+    await Promise.all(Array.from(this.#waiting.values(), ({ begun }) => begun))
   }
 
   #add(ref: Ref, log: KeptLog): void {
@@ -140,13 +155,21 @@ export class KeptLogs {
     const endIn = (ms: number) => {
       if (this.#stops.has(stop)) cancel = clock.after(ms, stop)
     }
-    return { done, endIn }
+    return { done, endIn, stop }
   }
 }
 
 interface Reading {
   readonly done: Promise<void>
   endIn(ms: number): void
+  stop(): void
+}
+
+interface Waiting {
+  /** Resolves once the instance is being destroyed. */
+  readonly begun: Promise<unknown>
+  /** Ends the reading. */
+  hurry(): void
 }
 
 /** The last lines, up to a number of bytes. As bytes, since strings may take twice as much. */

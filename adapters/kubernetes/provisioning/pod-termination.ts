@@ -30,6 +30,8 @@ export class PodTermination implements Termination {
   readonly #ref: Ref
   readonly uid: string
   readonly #aborter = new AbortController()
+  /** Elapsed ms at which the grace period ends, as it was asked for first. */
+  readonly #firstDeadline: number
   /** Elapsed ms at which the grace period ends. */
   #deadline: number
   /** The deadline last sent to the API server. */
@@ -40,7 +42,8 @@ export class PodTermination implements Termination {
     this.#deps = deps
     this.#ref = ref
     this.uid = uid
-    this.#deadline = deps.clock.elapsed() + graceMs
+    this.#firstDeadline = deps.clock.elapsed() + graceMs
+    this.#deadline = this.#firstDeadline
   }
 
   shorten(graceMs: number): void {
@@ -75,8 +78,8 @@ export class PodTermination implements Termination {
 
   async #untilGone(snapshot: PodSnapshot): Promise<void> {
     const { clock, timeoutMs, pods } = this.#deps
-    // The pod is already being deleted with its own grace period; another request could only shorten it.
-    if (snapshot.pod.metadata?.deletionTimestamp !== undefined) this.#requestedDeadline = this.#deadline
+    // The pod is already being deleted with its own grace period; another request could only shorten it, which may have been asked for meanwhile.
+    if (snapshot.pod.metadata?.deletionTimestamp !== undefined) this.#requestedDeadline = this.#firstDeadline
     while (pods.find(snapshot.identity.ref)?.podUid === snapshot.podUid) {
       if (this.#deadline < this.#requestedDeadline) await this.#delete(snapshot, this.#graceSeconds())
       if (this.#isClosed) throw new FleetError('closed', `backend closed while pod ${keyOf(this.#ref)} was terminating`)

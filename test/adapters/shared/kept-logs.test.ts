@@ -32,7 +32,7 @@ function scene(options: KeptLogsOptions = {}) {
   const resolved = { logRetentionMs: 60_000, keptLogBytes: 120, maxKeptLogs: 3, ...options }
   const kept = new KeptLogs({ options: resolved, clock, logger: silentLogger, logs })
   const end = async (name: string, goodbye: readonly string[] = []) => {
-    const ended = kept.keep(ref(name), async () => {
+    const ended = kept.destroy(ref(name), true, async () => {
       printed.get(name)?.push(...goodbye)
       endings.get(name)?.()
       printed.delete(name)
@@ -95,7 +95,7 @@ describe('the kept log of a server that has ended', () => {
     const options = { logRetentionMs: 60_000, keptLogBytes: 100, maxKeptLogs: 3 }
     const kept = new KeptLogs({ options, clock, logger: silentLogger, logs })
     let isOver = false
-    const ended = kept.keep(ref('a'), async () => void (isOver = true))
+    const ended = kept.destroy(ref('a'), true, async () => void (isOver = true))
     await clock.advance(2_000)
     await ended
     expect(isOver).toBe(true)
@@ -111,11 +111,31 @@ describe('the kept log of a server that has ended', () => {
     const options = { logRetentionMs: 60_000, keptLogBytes: 100, maxKeptLogs: 3 }
     const kept = new KeptLogs({ options, clock: virtualClock(), logger: silentLogger, logs })
     let isEnding = false
-    void kept.keep(ref('a'), async () => {
+    void kept.destroy(ref('a'), true, async () => {
       isEnding = true
     })
     await kept.close()
     expect(isEnding).toBe(true)
+  })
+
+  it('is no longer waited for when the server is to be destroyed once more, which then happens in that order', async () => {
+    const { clock, kept, printed } = scene()
+    printed.set('a', ['up'])
+    const endless: AsyncIterable<string> = { [Symbol.asyncIterator]: () => ({ next: () => new Promise(() => {}) }) }
+    const options = { logRetentionMs: 60_000, keptLogBytes: 120, maxKeptLogs: 3 }
+    const stuck = new KeptLogs({ options, clock, logger: silentLogger, logs: () => endless })
+    for (const [one, isKept] of [
+      [kept, false],
+      [stuck, true],
+    ] as const) {
+      const order: number[] = []
+      const calls = [3_600, 60, 30].map((grace, n) =>
+        one.destroy(ref('a'), n === 0 || isKept, async () => void order.push(grace)),
+      )
+      await clock.settle()
+      expect(order).toEqual([3_600, 60, 30])
+      await Promise.all(calls)
+    }
   })
 
   it('is read no further, and holds up no close, if the end fails at once', async () => {
@@ -132,7 +152,7 @@ describe('the kept log of a server that has ended', () => {
     const refused = () => {
       throw new Error('refused')
     }
-    await expect(kept.keep(ref('a'), refused)).rejects.toThrow('refused')
+    await expect(kept.destroy(ref('a'), true, refused)).rejects.toThrow('refused')
     await clock.advance(2_000)
     expect(open.map(({ aborted }) => aborted)).toEqual([true])
     await kept.close()

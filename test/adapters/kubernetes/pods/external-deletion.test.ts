@@ -31,13 +31,17 @@ function podOf(revision: number, ending: object = {}) {
 }
 
 /** A fleet with a match on its only server, whose game sends heartbeats. */
-async function scene() {
+async function scene({ shortenedTo }: { readonly shortenedTo?: number } = {}) {
   const watches: ServerResponse[] = []
+  /** Each watch begins with what has happened, as it would after a pause of the connection. */
+  const events: string[] = []
   const deletions: unknown[] = []
   const server = await fakeApiServer((request, response, { pathname, searchParams }) => {
     if (searchParams.has('watch')) {
       response.writeHead(200).flushHeaders()
-      if (pathname.endsWith('/pods')) watches.push(response)
+      if (!pathname.endsWith('/pods')) return
+      for (const event of events) response.write(event)
+      watches.push(response)
     } else if (request.method === 'DELETE') {
       void text(request).then((body) => {
         if (pathname.includes('/pods/')) deletions.push(JSON.parse(body))
@@ -72,6 +76,7 @@ async function scene() {
     destroy(...call: Parameters<typeof destroy>) {
       const done = destroy(...call)
       destroys.push({ graceMs: call[2].graceMs, done })
+      if (shortenedTo !== undefined) void destroy(ref, 'u', { graceMs: shortenedTo })
       return done
     },
   })
@@ -79,9 +84,24 @@ async function scene() {
   onTestFinished(() => fleet.close())
   await until('pods are followed', () => watches.length > 0)
   fleet.heartbeat(`${ref.name}.t`, { state: 'Active', health: 'Healthy', players: [] })
-  const watched = (type: string, pod: object) => watches.at(-1)?.write(`${JSON.stringify({ type, object: pod })}\n`)
+  const watched = (type: string, pod: object) => {
+    const event = `${JSON.stringify({ type, object: pod })}\n`
+    events.push(event)
+    watches.at(-1)?.write(event)
+  }
   return { backend, destroys, deletions, watched }
 }
+
+it('an externally deleted pod gets a shorter grace period that is requested right after the fleet begins to end it', async () => {
+  const { destroys, deletions, watched } = await scene({ shortenedTo: 60_000 })
+  const endsAt = new Date(Date.now() + graceSeconds * 1_000).toISOString()
+  const ending = { deletionTimestamp: endsAt, deletionGracePeriodSeconds: graceSeconds }
+  watched('MODIFIED', podOf(110, ending))
+  await until('it is deleted', () => deletions.length > 0)
+  watched('DELETED', podOf(120, ending))
+  await Promise.all(destroys.map(({ done }) => done))
+  expect(deletions).toEqual([{ gracePeriodSeconds: 60, preconditions: { uid: 'p' } }])
+})
 
 it('an externally deleted pod keeps its grace period unless a shorter one is requested', async () => {
   const { backend, destroys, deletions, watched } = await scene()
