@@ -62,8 +62,8 @@ export class KeptLogs {
   }
 
   /**
-   * Destroys the instance, and keeps what it has printed and prints until then, if that is asked for. Rejects as `destroy` does. Calls for one server
-   * take effect in their order: a second one ends the reading for the first.
+   * Destroys the instance. If `isKept`, first reads what it has printed, and goes on until it has ended. Calls for the same server take effect in
+   * order: a second call ends the first one's reading. Rejects as `destroy` does.
    */
   async destroy(ref: Ref, isKept: boolean, destroy: () => Promise<void>): Promise<void> {
     const { clock, options } = this.#deps

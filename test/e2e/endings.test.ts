@@ -179,8 +179,7 @@ it(
     await deleteServer(host, server.metadata.name)
     await until('its game hears Terminate', () => eventOf(reports.events, server.metadata.name, 'terminate'))
     await host.exit('SIGTERM')
-    await until('its game is gone without a host', async () =>
-      (await place.running()).every(({ name }) => name !== server.metadata.name),
-    )
+    const isGone = async () => (await place.running()).every(({ name }) => name !== server.metadata.name)
+    await until('its game is gone without a host', isGone, 180_000)
   },
 )

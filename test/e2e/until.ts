@@ -10,7 +10,7 @@ export class StopWaiting extends Error {}
 export async function until<T>(
   what: string,
   find: () => T | Promise<T>,
-  limitMs = 180_000,
+  limitMs = 90_000,
 ): Promise<Exclude<T, undefined | false>> {
   const deadline = performance.now() + limitMs
   let last: unknown

@@ -30,7 +30,7 @@ export class PodTermination implements Termination {
   readonly #ref: Ref
   readonly uid: string
   readonly #aborter = new AbortController()
-  /** Elapsed ms at which the grace period ends, as it was asked for first. */
+  /** Elapsed ms at which the grace period of the first call ends. */
   readonly #firstDeadline: number
   /** Elapsed ms at which the grace period ends. */
   #deadline: number
@@ -78,7 +78,7 @@ export class PodTermination implements Termination {
 
   async #untilGone(snapshot: PodSnapshot): Promise<void> {
     const { clock, timeoutMs, pods } = this.#deps
-    // The pod is already being deleted with its own grace period; another request could only shorten it, which may have been asked for meanwhile.
+    // The pod is already being deleted with its own grace period, which only a later call may shorten. One may have come before this point.
     if (snapshot.pod.metadata?.deletionTimestamp !== undefined) this.#requestedDeadline = this.#firstDeadline
     while (pods.find(snapshot.identity.ref)?.podUid === snapshot.podUid) {
       if (this.#deadline < this.#requestedDeadline) await this.#delete(snapshot, this.#graceSeconds())

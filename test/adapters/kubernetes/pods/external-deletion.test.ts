@@ -33,15 +33,11 @@ function podOf(revision: number, ending: object = {}) {
 /** A fleet with a match on its only server, whose game sends heartbeats. */
 async function scene({ shortenedTo }: { readonly shortenedTo?: number } = {}) {
   const watches: ServerResponse[] = []
-  /** Each watch begins with what has happened, as it would after a pause of the connection. */
-  const events: string[] = []
   const deletions: unknown[] = []
   const server = await fakeApiServer((request, response, { pathname, searchParams }) => {
     if (searchParams.has('watch')) {
       response.writeHead(200).flushHeaders()
-      if (!pathname.endsWith('/pods')) return
-      for (const event of events) response.write(event)
-      watches.push(response)
+      if (pathname.endsWith('/pods')) watches.push(response)
     } else if (request.method === 'DELETE') {
       void text(request).then((body) => {
         if (pathname.includes('/pods/')) deletions.push(JSON.parse(body))
@@ -84,11 +80,7 @@ async function scene({ shortenedTo }: { readonly shortenedTo?: number } = {}) {
   onTestFinished(() => fleet.close())
   await until('pods are followed', () => watches.length > 0)
   fleet.heartbeat(`${ref.name}.t`, { state: 'Active', health: 'Healthy', players: [] })
-  const watched = (type: string, pod: object) => {
-    const event = `${JSON.stringify({ type, object: pod })}\n`
-    events.push(event)
-    watches.at(-1)?.write(event)
-  }
+  const watched = (type: string, pod: object) => watches.at(-1)?.write(`${JSON.stringify({ type, object: pod })}\n`)
   return { backend, destroys, deletions, watched }
 }
 
