@@ -19,6 +19,8 @@ type PortsByNode = ReadonlyMap<string | undefined, ReadonlySet<number>>
 
 /** A refused port may have become free again after this time. */
 const refusedMs = 10 * 60_000
+/** How long the container runtime of a node may hold the ports of a pod that is gone. */
+const releasedMs = 30_000
 
 /** Keeps no list of held ports: they are derived from the pods each time, so none can leak. */
 export class NodePorts {
@@ -29,6 +31,8 @@ export class NodePorts {
   readonly #refused: AvoidedPorts
   /** Ports of pods that never started on a node, for an unknown reason. */
   readonly #suspected: AvoidedPorts
+  /** Ports of pods that are gone, which their node may not have freed yet. */
+  readonly #released: AvoidedPorts
 
   constructor(range: PortRange, clock: Clock, held: () => Iterable<TakenPort>) {
     this.#rotation = new PortRotation(range)
@@ -36,6 +40,7 @@ export class NodePorts {
     this.#foreign = new ForeignPorts(clock)
     this.#refused = new AvoidedPorts(clock, refusedMs)
     this.#suspected = new AvoidedPorts(clock, refusedMs)
+    this.#released = new AvoidedPorts(clock, releasedMs)
   }
 
   /**
@@ -70,6 +75,16 @@ export class NodePorts {
   /** Records that these ports may be in use on the node. For ten minutes they are used there only if no others are left. */
   suspect(node: string, ports: readonly number[]): void {
     this.#suspected.mark(node, ports)
+  }
+
+  /** Records that the pod that used these ports on the node is gone. They may be used again at once. */
+  release(node: string, ports: readonly number[]): void {
+    this.#released.mark(node, ports)
+  }
+
+  /** Whether a pod that used one of these ports on the node went so recently that the node may still hold it. */
+  isReleasing(node: string, ports: readonly number[]): boolean {
+    return this.#released.nodesOf(ports).includes(node)
   }
 
   /** The nodes on which one of these ports is refused. The scheduler does not know of them. */

@@ -26,7 +26,7 @@ interface SlowStartsDependencies {
   readonly logger: Logger
   readonly pods: Pick<PodCache, 'find' | 'reevaluate'>
   readonly events: Pick<PodEvents, 'read' | 'isForbidden'>
-  readonly ports: Pick<NodePorts, 'refuse' | 'suspect'>
+  readonly ports: Pick<NodePorts, 'refuse' | 'suspect' | 'release' | 'isReleasing'>
   /** Whether this host leads the fleet. The others do not read events. */
   readonly isLeading: () => boolean
 }
@@ -93,11 +93,14 @@ export class SlowStarts {
 
   /** Call when the pod is deleted. */
   gone({ podUid, pod, identity }: PodSnapshot): void {
+    const { ports } = this.#deps
+    const [node, publicPorts] = [pod.spec?.nodeName ?? '', publicPortsOf(identity)]
+    ports.release(node, publicPorts)
     const start = this.#starts.get(podUid)
     if (!start) return
     this.#forget(podUid, start)
     const isExplained = start.events.latest !== undefined || hasVisibleCause(pod, identity)
-    if (start.isSlow && !isExplained) this.#deps.ports.suspect(pod.spec?.nodeName ?? '', publicPortsOf(identity))
+    if (start.isSlow && !isExplained) ports.suspect(node, publicPorts)
   }
 
   stop(): void {
@@ -152,6 +155,8 @@ export class SlowStarts {
       if (mentionsTakenPort(warning)) ports.suspect(node, publicPortsOf(identity))
       return
     }
+    // The kubelet tries again, and succeeds if only a pod that is gone held the port.
+    if (ports.isReleasing(node, refused)) return
     start.cancelTimer()
     start.refusedPorts = refused
     ports.refuse(node, refused)

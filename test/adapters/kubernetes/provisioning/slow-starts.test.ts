@@ -3,6 +3,7 @@ import { kubernetesBackend } from 'gamekeeper/kubernetes'
 import { virtualClock } from 'gamekeeper/testing'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import type { KubeObject } from '../../../../adapters/kubernetes/client/kube-objects.js'
+import { NodePorts } from '../../../../adapters/kubernetes/nodes/node-ports.js'
 import { SlowStarts } from '../../../../adapters/kubernetes/provisioning/slow-starts.js'
 import type { Instance } from '../../../../src/contracts/backend.js'
 import { silentLogger } from '../../../../src/contracts/logger.js'
@@ -148,6 +149,7 @@ describe('slow starts', () => {
   function startsWith(objects: readonly KubeObject[] | undefined, isLeading = true) {
     const clock = virtualClock()
     const calls: string[] = []
+    const nodePorts = new NodePorts({ first: 10_000, last: 10_009 }, clock, () => [])
     const starts = new SlowStarts({
       ...{ clock, logger: silentLogger, isLeading: () => isLeading },
       pods: { find: () => snapshot, reevaluate: () => {} },
@@ -161,6 +163,8 @@ describe('slow starts', () => {
       ports: {
         refuse: (node, ports) => calls.push(`refuse ${ports.join()} on ${node}`),
         suspect: (node, ports) => calls.push(`suspect ${ports.join()} on ${node}`),
+        release: (node, ports) => nodePorts.release(node, ports),
+        isReleasing: (node, ports) => nodePorts.isReleasing(node, ports),
       },
     })
     return { clock, calls, starts }
@@ -202,6 +206,20 @@ describe('slow starts', () => {
     starts.podChanged(snapshot)
     await clock.advance(5_000)
     expect(calls).toEqual(['read', 'suspect 10003 on node-1'])
+  })
+
+  it('take a port of a pod that is gone for taken only if it still is after half a minute', async () => {
+    const { clock, calls, starts } = startsWith([
+      warning('Failed', 'Bind for :10003 failed: port is already allocated'),
+    ])
+    starts.gone({ ...snapshot, podUid: 'before' })
+    starts.podChanged(snapshot)
+    await clock.advance(29_999)
+    expect(calls).toEqual(['read', 'read'])
+    expect(starts.problemsOf('p').refusedPorts).toBeUndefined()
+    await clock.advance(1)
+    expect(calls).toEqual(['read', 'read', 'read', 'refuse 10003 on node-1'])
+    expect(starts.problemsOf('p')).toMatchObject({ refusedPorts: [10_003] })
   })
 
   it('keep a taken port as the reason even if the pod starts before it is deleted', async () => {
