@@ -19,7 +19,10 @@ function inPhase(backend: Backend, spec: InstanceSpec, phase: Instance['phase'])
   }, waitOptions)
 }
 
-/** For this test's pods only, so that the scheduler's messages about other tests' pods do not change. */
+/**
+ * For this test's pods only, so that the scheduler's messages about other tests' pods do not change. It has a condition: the controller manager of 1.20
+ * crashes if a node without any is still there after a minute.
+ */
 function ghostNode(name: string) {
   const resources = { pods: '10', cpu: '4', memory: '8Gi' }
   const spec = { taints: [{ key: 'ghost', effect: 'NoSchedule' }] }
@@ -28,7 +31,7 @@ function ghostNode(name: string) {
     kind: 'Node',
     metadata: { name },
     spec,
-    status: { capacity: resources, allocatable: resources },
+    status: { capacity: resources, allocatable: resources, conditions: [{ type: 'Ready', status: 'False' }] },
   }
 }
 

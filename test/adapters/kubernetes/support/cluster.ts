@@ -46,16 +46,22 @@ export function namespaceName(): string {
   return `gamekeeper-${randomBytes(4).toString('hex')}`
 }
 
-/** A new namespace, ready for pods: it makes the account that they need, for which others would wait until a controller does. */
+/**
+ * A new namespace, ready for pods: it makes the account that they need, without the token that no game needs. Others would wait for both until a
+ * controller has made them.
+ */
 export async function makeNamespace(api: KubernetesApi, name = namespaceName()): Promise<string> {
   const body = { apiVersion: 'v1', kind: 'Namespace', metadata: { name } }
   await api.request({ what: 'create a namespace', method: 'POST', path: '/api/v1/namespaces', body })
-  const account = { apiVersion: 'v1', kind: 'ServiceAccount', metadata: { name: 'default' } }
   const path = `/api/v1/namespaces/${name}/serviceaccounts`
+  const account = { apiVersion: 'v1', kind: 'ServiceAccount', metadata: { name: 'default' } }
+  const without = { automountServiceAccountToken: false }
+  const what = 'create its service account'
   try {
-    await api.request({ what: 'create its service account', method: 'POST', path, body: account })
+    await api.request({ what, method: 'POST', path, body: { ...account, ...without } })
   } catch (error) {
     if (!isAlreadyExists(error)) throw error
+    await api.request({ what, method: 'PATCH', path: `${path}/default`, body: without })
   }
   return name
 }
