@@ -1,5 +1,5 @@
 /** What is wrong, as the page reads it from its host: when it reads, and in which order builds follow. */
-import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import { beforeEach, describe, expect, it } from 'vitest'
 import { emptyModel, type Model, type StreamedEvent, withBuild } from '../../../src/dashboard/page/data/model.js'
 import { type KnownProblems, nothingRead, problemReader } from '../../../src/dashboard/page/data/problem-reader.js'
 import { mayChangeProblems, severityOf, worstFirst } from '../../../src/dashboard/page/data/problems.js'
@@ -102,7 +102,6 @@ it.each([
 
 describe('the reader', () => {
   beforeEach(fakeTimers)
-  afterEach(() => void vi.useRealTimers())
 
   function reader() {
     const state: { value: KnownProblems } = { value: nothingRead }

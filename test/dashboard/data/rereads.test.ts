@@ -1,5 +1,5 @@
 /** What the page reads again after events, while other events arrive. */
-import { afterEach, beforeEach, expect, it, vi } from 'vitest'
+import { beforeEach, expect, it } from 'vitest'
 import { emptyModel, type Model, type StreamedEvent, withBuild } from '../../../src/dashboard/page/data/model.js'
 import { reduce } from '../../../src/dashboard/page/data/reduce.js'
 import { rereads } from '../../../src/dashboard/page/data/rereads.js'
@@ -96,7 +96,6 @@ function deferred<T>(): Deferred<T> {
 }
 
 beforeEach(fakeTimers)
-afterEach(() => void vi.useRealTimers())
 const soon = () => advance(1_000)
 
 it('events that arrive while a build is read are not lost', async () => {
