@@ -81,12 +81,13 @@ describe('an API call', () => {
       return hangs ? new Promise(() => {}) : apply(options)
     }
     const api = apiOf(config, { clock })
-    const call = { what: 'read it', method: 'GET', path: '/x', timeoutMs: 200 } as const
-    await api.request(call)
+    const read = { what: 'read it', method: 'GET', path: '/x' } as const
+    await api.request(read)
     hangs = true
     ahead = 61_000
-    await api.request(call)
+    await api.request(read)
     expect(uses).toBe(2)
+    const call = { ...read, timeoutMs: 200 }
     server.answer = (_, response) => respond(response, 401, statusOf(401, 'Unauthorized'))
     await expect(api.request(call)).rejects.toThrow('did not answer within 0.2 s')
     await expect(api.open(call)).rejects.toThrow('did not answer within 0.2 s')
