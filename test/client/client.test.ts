@@ -299,7 +299,7 @@ describe('a client of a host that fails', () => {
       request.resume()
       steps[Math.min(calls++, steps.length - 1)]?.(request, response)
     })
-    return fleetClient({ url: server.url, timeoutMs: 2_000 })
+    return fleetClient({ url: server.url, timeoutMs: 30_000 })
   }
   const good: RequestListener = (_, response) => response.end('[]')
   const cut: RequestListener = (request) => request.socket.destroy()

@@ -111,7 +111,7 @@ describe('a webhook', () => {
     }
     start({ timeoutMs: 100, types: ['BuildCreated'] })
     await fleet.builds.create(build())
-    await until(() => got.length === 5 && hook?.queued === 0)
+    await until(() => got.length >= 5 && hook?.queued === 0)
     expect(new Set(got.map(({ id }) => id)).size).toBe(1)
   })
 

@@ -12,7 +12,10 @@ const ref = { namespace: 'games', name: 'arena-aaaaa' }
 const pod = { metadata: ref, spec: { containers: [{ name: 'log' }, { name: 'game', stdin: true }] } }
 
 /** Sends a line through an API server that treats the request to attach like this. */
-async function send(attach: (socket: Duplex, request: IncomingMessage) => void, signal?: AbortSignal): Promise<void> {
+async function send(
+  attach: (socket: Duplex, request: IncomingMessage) => void,
+  { signal, timeoutMs = 60_000 }: { readonly signal?: AbortSignal; readonly timeoutMs?: number } = {},
+): Promise<void> {
   const server = createServer((_, response) => void response.end(JSON.stringify(pod)))
   server.on('upgrade', (request: IncomingMessage, socket: Duplex) => attach(socket, request))
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
@@ -22,7 +25,7 @@ async function send(attach: (socket: Duplex, request: IncomingMessage) => void, 
   const api = apiOf(configFor(`http://127.0.0.1:${port}`))
   const instance = { ref, uid: 'u', phase: 'running', ports: [] }
   const snapshot = { identity: { ref, container: 'game' }, instance } as unknown as PodSnapshot
-  const target = { api, clock: systemClock, timeoutMs: 500, snapshot }
+  const target = { api, clock: systemClock, timeoutMs, snapshot }
   await writeStdin(target, 'say hello\n', signal ? { signal } : {})
 }
 
@@ -67,10 +70,11 @@ it('fails with the answer of a server that refuses', async () => {
 
 it('gives up on a server that does not end, and leaves no connection', async () => {
   let ended: Promise<unknown> = Promise.resolve()
-  const endless = send((socket) => {
+  const attach = (socket: Duplex) => {
     ended = new Promise((resolve) => socket.resume().once('end', resolve))
     socket.write(handshake)
-  })
+  }
+  const endless = send(attach, { timeoutMs: 500 })
   const message = 'send a line to pod arena-aaaaa timed out after 0.5 s'
   await expect(endless).rejects.toMatchObject({ code: 'unavailable', message })
   await ended
@@ -84,9 +88,10 @@ it('fails if the connection breaks, or the signal fires', async () => {
   const message = 'failed to send a line to pod arena-aaaaa: the connection was lost'
   await expect(broken).rejects.toMatchObject({ code: 'unavailable', message })
   const stop = new AbortController()
-  const aborted = send((socket) => {
+  const attach = (socket: Duplex) => {
     socket.resume().write(handshake)
     socket.once('data', () => stop.abort())
-  }, stop.signal)
+  }
+  const aborted = send(attach, stop)
   await expect(aborted).rejects.toMatchObject({ code: 'aborted' })
 })
