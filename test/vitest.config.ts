@@ -26,8 +26,8 @@ const here = {
 /** Generous, because a slow machine is no failure: what hangs is reported late, but reported. */
 const common = {
   pool: 'forks',
-  testTimeout: 90_000,
-  hookTimeout: 120_000,
+  testTimeout: 300_000,
+  hookTimeout: 300_000,
   expect: { poll: { timeout: 60_000 } },
   setupFiles: [fileURLToPath(new URL('wait-for.ts', import.meta.url))],
 } as const

@@ -23,7 +23,8 @@ describe('the memory backend', () => {
   let opened: MemoryBackend | undefined
   const withoutLogs = 'keeps no logs'
   const cases = backendConformance({
-    graceMs: 200,
+    graceMs: 500,
+    timeoutMs: 60_000,
     inapplicable: {
       'stdin: lines reach the game in their order, before and after a host restart': withoutLogs,
       'logs: what a game has printed can be read after it was destroyed, if that was asked for': withoutLogs,
@@ -46,7 +47,7 @@ describe('the memory backend', () => {
       return { backend, reopen: async () => backend, cleanup: async () => {} }
     },
   })
-  for (const one of cases) it(one.name, () => one.run())
+  for (const one of cases) it(one.name, { timeout: 240_000 }, () => one.run())
 })
 
 describe('the process backend', () => {
@@ -66,7 +67,8 @@ describe('the process backend', () => {
     'prints-stdin': ['cat'],
   }
   const cases = backendConformance({
-    graceMs: 500,
+    graceMs: 1_000,
+    timeoutMs: 60_000,
     template: (program) => ({
       spec: { containers: [{ name: 'game', command: commands[program], stdin: program === 'prints-stdin' }] },
     }),
@@ -80,7 +82,7 @@ describe('the process backend', () => {
       return { backend: open(), reopen: async () => open(), cleanup: () => rm(directory, { recursive: true }) }
     },
   })
-  for (const one of cases) it(one.name, () => one.run())
+  for (const one of cases) it(one.name, { timeout: 240_000 }, () => one.run())
 })
 
 /** A range of free ports, a different one for each call. */

@@ -6,7 +6,7 @@ import { type Agent, startAgent } from '../../src/agent/index.js'
 import { call, until } from '../http/client.js'
 import { targetOf } from './target.js'
 
-const limitMs = 30_000
+const limitMs = 60_000
 vi.setConfig({ testTimeout: 60_000 })
 
 const game = 'arena-11111.1111'

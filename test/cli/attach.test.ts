@@ -40,13 +40,13 @@ beforeAll(async () => {
   for (const one of [build('console', true, script), build('deaf', false, 'echo up; exec sleep 600')]) {
     expect(await cli(['apply', '-f', '-'], { ...options, input: JSON.stringify(one) })).toMatchObject({ code: 0 })
   }
-}, 60_000)
+}, 300_000)
 afterAll(async () => {
   await cli(['drain', 'fleet', '--terminate', '--deadline', '10'], options)
   server.signal('SIGTERM')
   await server.exit()
   await rm(cwd, { recursive: true, force: true })
-}, 60_000)
+}, 300_000)
 
 /** A server whose game has printed its first line. */
 function serverOf(name: string): Promise<string> {
@@ -61,7 +61,7 @@ function serverOf(name: string): Promise<string> {
 
 it(
   'prints what the game prints and sends what is typed, until Ctrl-C, which the game survives',
-  { timeout: 60_000 },
+  { timeout: 300_000 },
   async () => {
     const name = await serverOf('console')
     const attached = startCli(['attach', name, '--tail', '1'], options)
@@ -80,7 +80,7 @@ it(
 
 it(
   'sends the lines of a pipe with a token for reading, leaves at their end, and ends with the game',
-  { timeout: 60_000 },
+  { timeout: 300_000 },
   async () => {
     const name = await serverOf('console')
     const watching = startCli(['attach', name], options)
@@ -107,7 +107,7 @@ function isRunning(pid: number): boolean {
   }
 }
 
-it('fails if the build has no stdin, and names the field', { timeout: 60_000 }, async () => {
+it('fails if the build has no stdin, and names the field', { timeout: 300_000 }, async () => {
   const refused = await cli(['attach', await serverOf('deaf')], { ...options, input: 'say hello\n' })
   expect(refused.code).not.toBe(0)
   expect(refused.stderr).toContain('its template has no stdin: true')

@@ -39,7 +39,7 @@ beforeAll(async () => {
   await writeFile(join(cwd, 'token'), tokens.manage)
   await start()
   await ok(['apply', '-f', 'build.yaml'])
-}, 60_000)
+}, 300_000)
 
 async function start(): Promise<void> {
   const ports = {
@@ -66,7 +66,7 @@ afterAll(async () => {
   server.signal('SIGTERM')
   await server.exit()
   await rm(cwd, { recursive: true, force: true })
-}, 60_000)
+}, 300_000)
 
 function run(args: readonly string[], more: Readonly<Record<string, string>> = {}, input?: string): Promise<CliResult> {
   return cli(args, { cwd, env: { ...env, ...more }, ...(input !== undefined && { input }) })
@@ -94,7 +94,7 @@ function standingBy(build: string): Promise<string> {
 }
 
 describe('apply', () => {
-  it('creates, updates and leaves builds, from a file or stdin, and prints which', { timeout: 60_000 }, async () => {
+  it('creates, updates and leaves builds, from a file or stdin, and prints which', { timeout: 300_000 }, async () => {
     const own = buildYaml.replaceAll('arena', 'duel').replace('standingBy: 1', 'standingBy: 0')
     expect(await ok(['apply', '-f', '-'], own)).toBe('build duel created\n')
     const more = own.replace('max: 3', 'max: 4')
@@ -243,7 +243,7 @@ describe('a match', () => {
 
   it(
     'that cannot start says so: exit code 5 without a build, 6 without a server, 130 after Ctrl-C',
-    { timeout: 60_000 },
+    { timeout: 300_000 },
     async () => {
       expect(await run(['allocate', 'no-such-build'])).toMatchObject({
         code: 5,
@@ -339,7 +339,7 @@ describe('on a terminal', () => {
   const screen = (stdout: string) =>
     stripVTControlCharacters((stdout.split('\u001b[J').at(-1) ?? '').replaceAll('\r', ''))
 
-  it('tables fit, without empty columns and the only namespace, in colours', { timeout: 60_000 }, async () => {
+  it('tables fit, without empty columns and the only namespace, in colours', { timeout: 300_000 }, async () => {
     await standingBy('arena')
     const { code, stdout } = await cli(['get', 'servers'], { cwd, env, terminal })
     expect(code).toBe(0)
@@ -373,7 +373,7 @@ describe('on a terminal', () => {
 })
 
 describe('events and status', () => {
-  it('prints events from the log, of some types, and new ones until Ctrl-C', { timeout: 60_000 }, async () => {
+  it('prints events from the log, of some types, and new ones until Ctrl-C', { timeout: 300_000 }, async () => {
     const lines = await ok(['events', '--from', '1', '--type', 'BuildCreated', '--limit', '1', '--json'])
     expect(JSON.parse(lines)).toMatchObject({ type: 'BuildCreated', build: { name: 'arena' } })
     const following = startCli(['events', '--from', '1'], { cwd, env })
@@ -382,12 +382,12 @@ describe('events and status', () => {
     expect(await following.exit()).toMatchObject({ code: 0, stderr: '' })
   })
 
-  it('simulates a load on a build of the server', { timeout: 60_000 }, async () => {
+  it('simulates a load on a build of the server', { timeout: 300_000 }, async () => {
     const report = await okJson(['simulate', 'arena', '--hours', '0.5', '--allocations-per-minute', '0.5'])
     expect(report).toMatchObject({ build: 'arena', standingBy: 1, max: 3, load: { hours: 0.5 } })
   })
 
-  it('says that nothing is wrong', { timeout: 60_000 }, async () => {
+  it('says that nothing is wrong', { timeout: 300_000 }, async () => {
     await standingBy('arena')
     const status = await okJson(['status'])
     expect(status).toMatchObject({ ready: true, problems: [], builds: 1 })

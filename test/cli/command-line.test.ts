@@ -105,7 +105,7 @@ describe('completion', () => {
 describe('settings', () => {
   it(
     'come from flags before the environment, and from the environment before the file',
-    { timeout: 60_000 },
+    { timeout: 300_000 },
     async () => {
       const cwd = await emptyDirectory()
       const file = { dataDir: 'file', apiGroup: 'file.example.com', logLevel: 'error', sample: false, region: 'file' }

@@ -11,7 +11,7 @@ import { root } from '../package/sources.js'
 import { cli, emptyDirectory, startCli } from './cli.js'
 
 const exec = promisify(execFile)
-const limitMs = 120_000
+const limitMs = 400_000
 
 /** Free ports, and a range that no other test uses. */
 function settings(portRange: string): Readonly<Record<string, string>> {
@@ -69,7 +69,7 @@ describe('gamekeeper dev', () => {
     await until('a match is allocated', () => lines().some(({ type }) => type === 'allocated'))
     dev.signal('SIGTERM')
     expect(await dev.exit()).toMatchObject({ code: 0, stderr: '' })
-    expect(await processesOf(join(cwd, '.gamekeeper'))).toEqual([])
+    await until('all have gone', async () => (await processesOf(join(cwd, '.gamekeeper'))).length === 0)
   })
 
   it('refuses fewer servers at most than it keeps ready', async () => {

@@ -41,7 +41,7 @@ it('says that games cannot run as the chosen user, and which isolation works', a
   expect(code).toBe(1)
 })
 
-it('says which port, directory or engine cannot be used, and how to mend it', { timeout: 60_000 }, async () => {
+it('says which port, directory or engine cannot be used, and how to mend it', { timeout: 300_000 }, async () => {
   const cwd = await emptyDirectory()
   const other = createServer().listen(0, '127.0.0.1')
   onTestFinished(() => void other.close())
@@ -108,7 +108,7 @@ async function cluster(cwd: string, denied: readonly string[], skewMs: number): 
   return join(cwd, 'kubeconfig')
 }
 
-it('says which rights a host lacks in a cluster, and how far the clocks are apart', { timeout: 60_000 }, async () => {
+it('says which rights a host lacks in a cluster, and how far the clocks are apart', { timeout: 300_000 }, async () => {
   const cwd = await emptyDirectory()
   const env = { ...free, BACKEND: 'kubernetes', NAMESPACES: 'games' }
   const KUBECONFIG = await cluster(cwd, ['create pods games', 'watch nodes '], 120_000)

@@ -8,7 +8,7 @@ import { cli, emptyDirectory, startCli } from './cli.js'
 
 const env = { ALLOCATION_PORT: '0', MANAGEMENT_PORT: '0', AGENT_PORT: '0', SAMPLE: 'off', DATA_DIR: 'data' }
 
-it('doctor compares the limit with the max of the stored builds', { timeout: 60_000 }, async () => {
+it('doctor compares the limit with the max of the stored builds', { timeout: 300_000 }, async () => {
   const cwd = await emptyDirectory()
   const backend = processBackend({ directory: join(cwd, 'data') })
   const fleet = await createFleet({ backend, agent: { port: 0 }, logger: false })
@@ -24,7 +24,7 @@ it('doctor compares the limit with the max of the stored builds', { timeout: 60_
   expect(enough.stdout).toContain('ok   open files: at most 400, enough for about 100 game servers')
 })
 
-it('a host whose files are nearly all open logs it', { timeout: 60_000 }, async () => {
+it('a host whose files are nearly all open logs it', { timeout: 300_000 }, async () => {
   const cwd = await emptyDirectory()
   const host = startCli(['serve'], { cwd, env, openFiles: 120 })
   const [, port = ''] = await host.untilPrinted(/"agent":"http:\/\/127\.0\.0\.1:(\d+)/)

@@ -37,7 +37,7 @@ type DefineTest = (title: string, test: () => Promise<void>) => void
 /** Tests that need this program. Without it, a placeholder reports that they are left out. */
 function inShell(shell: keyof typeof completions): DefineTest {
   const isMissing = spawnSync(shell, ['-c', 'exit']).error !== undefined
-  return isMissing ? leaveOut(shell) : (title, test) => it(title, { timeout: 60_000 }, test)
+  return isMissing ? leaveOut(shell) : (title, test) => it(title, { timeout: 300_000 }, test)
 }
 
 function leaveOut(shell: string): DefineTest {

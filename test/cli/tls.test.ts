@@ -27,13 +27,13 @@ beforeAll(async () => {
     /"allocation":"([^"]+)","management":"([^"]+)"/,
   )
   urls = ['--url', management, '--allocation-url', allocation]
-}, 60_000)
+}, 300_000)
 
 afterAll(async () => {
   server.signal('SIGTERM')
   await server.exit()
   await workshop.remove()
-}, 60_000)
+}, 300_000)
 
 function tlsFlags(ca: string, { cert, key }: Certified): readonly string[] {
   return ['--ca', ca, '--cert', cert, '--key', key]

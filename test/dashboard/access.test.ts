@@ -12,7 +12,7 @@ import { listening, memoryHost } from './memory-host.js'
 import { browserOfFile, press, shows, violations } from './open-page.js'
 
 const { open } = browserOfFile()
-const limitMs = 120_000
+const limitMs = 300_000
 const inNamespace = (namespace: string, buildID: string) => ({
   ...build({ buildID }),
   metadata: { name: 'arena', namespace },

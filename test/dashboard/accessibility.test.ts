@@ -10,7 +10,7 @@ import { browserOfFile, press, shows, violations } from './open-page.js'
 import { wireTo } from './wire.js'
 
 const { open } = browserOfFile()
-const limitMs = 120_000
+const limitMs = 300_000
 
 async function openOnPhone(url: string): Promise<Page> {
   const { page } = await open(url)

@@ -6,7 +6,7 @@ import { memoryHost } from './memory-host.js'
 import { browserOfFile, press, shows, violations } from './open-page.js'
 
 const { open } = browserOfFile()
-const limitMs = 120_000
+const limitMs = 300_000
 
 testInBrowser(
   'a drain that is refused after its dialog has closed says so',

@@ -6,7 +6,7 @@ import { gate, memoryHost } from './memory-host.js'
 import { browserOfFile, press, shows } from './open-page.js'
 
 const { open } = browserOfFile()
-const limitMs = 120_000
+const limitMs = 300_000
 
 testInBrowser(
   'servers that are removed while a build is read again do not come back',

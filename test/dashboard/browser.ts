@@ -15,7 +15,9 @@ export function openBrowser(): Promise<Browser> {
   if (executablePath === undefined) throw new Error(`no Chromium in ${places.join(', ')}`)
   // In a container, root has no namespaces for Chromium's sandbox, and /dev/shm is small.
   const args = ['--no-sandbox', '--disable-dev-shm-usage', '--force-color-profile=srgb', '--lang=en-GB']
-  return launch({ executablePath, args, env: { ...process.env, TZ: 'UTC' } })
+  // Several start at the same time.
+  const patience = { timeout: 110_000, protocolTimeout: 300_000 }
+  return launch({ executablePath, args, ...patience, env: { ...process.env, TZ: 'UTC' } })
 }
 
 type Test = (what: string, run: () => Promise<void>, timeoutMs?: number) => void

@@ -11,7 +11,7 @@ import { gate } from './memory-host.js'
 import { browserOfFile, shows } from './open-page.js'
 import { wireTo } from './wire.js'
 
-const limitMs = 120_000
+const limitMs = 300_000
 const { open } = browserOfFile()
 
 async function openFleet(elector?: Elector): Promise<Fleet> {

@@ -7,7 +7,7 @@ import { memoryHost } from './memory-host.js'
 import { browserOfFile, press, shows } from './open-page.js'
 
 const { open } = browserOfFile()
-const limitMs = 120_000
+const limitMs = 300_000
 
 /** Its title, and what has the focus: a button by its text, a field by its type. */
 const dialog = (page: Page) =>

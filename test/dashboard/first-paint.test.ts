@@ -6,7 +6,7 @@ import { memoryHost } from './memory-host.js'
 import { browserOfFile } from './open-page.js'
 
 const { open } = browserOfFile()
-const limitMs = 120_000
+const limitMs = 300_000
 
 /** Where the parts of the head are. */
 const places = `[...document.querySelectorAll('header.top, .brand, .brand img, nav a, .search input, header button')]

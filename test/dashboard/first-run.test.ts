@@ -7,7 +7,7 @@ import { gate, memoryHost } from './memory-host.js'
 import { browserOfFile, press, shows, violations } from './open-page.js'
 
 const { open } = browserOfFile()
-const limitMs = 120_000
+const limitMs = 300_000
 const panel = '.first-run'
 
 testInBrowser(

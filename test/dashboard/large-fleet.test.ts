@@ -7,7 +7,7 @@ import { listening } from './memory-host.js'
 import { browserOfFile, press, shows } from './open-page.js'
 
 const { open } = browserOfFile()
-const limitMs = 120_000
+const limitMs = 300_000
 
 interface Held {
   readonly elements: number

@@ -30,7 +30,7 @@ export function browserOfFile(): { open(url: string): Promise<Opened> } {
       const context = await browser.createBrowserContext()
       onTestFinished(() => context.close())
       const page = await context.newPage()
-      page.setDefaultTimeout(45_000)
+      page.setDefaultTimeout(120_000)
       const complaints: string[] = []
       page.on('pageerror', (error) => complaints.push(String(error)))
       page.on('console', (message: ConsoleMessage) => {

@@ -6,11 +6,11 @@ import { testInBrowser } from './browser.js'
 import { browserOfFile, press as pressOn, shows, violations } from './open-page.js'
 
 const buildID = '85ffe8da-c82f-4035-86c5-9d2b5f42d6f5'
-const limitMs = 120_000
+const limitMs = 300_000
 const { open } = browserOfFile()
 
 async function allocate({ allocation }: Host, sessionID: string, initialPlayers: readonly string[]): Promise<void> {
-  const response = await fetch(`${allocation}/api/v1/allocate?wait=20&confirm=true`, {
+  const response = await fetch(`${allocation}/api/v1/allocate?wait=60&confirm=true`, {
     method: 'POST',
     body: JSON.stringify({ buildID, sessionID, initialPlayers }),
   })

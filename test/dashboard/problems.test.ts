@@ -13,7 +13,7 @@ import { browserOfFile, press, shows, violations } from './open-page.js'
 import { wireTo } from './wire.js'
 
 const { open } = browserOfFile()
-const limitMs = 120_000
+const limitMs = 300_000
 const output = ['loading map canyon', 'Error: ENOENT canyon.nav']
 
 interface Troubled {

@@ -7,7 +7,7 @@ import { memoryHost } from './memory-host.js'
 import { browserOfFile, shows } from './open-page.js'
 
 const { open } = browserOfFile()
-const limitMs = 120_000
+const limitMs = 300_000
 
 describe('a limited call', () => {
   beforeEach(() => void vi.useFakeTimers())

@@ -7,7 +7,7 @@ import { memoryHost } from './memory-host.js'
 import { browserOfFile, press, shows, violations } from './open-page.js'
 
 const { open } = browserOfFile()
-const limitMs = 120_000
+const limitMs = 300_000
 const ids = ['one', 'two', 'three'].map((name, index) => `0b7f9a52-58f4-4c0e-9a2c-6d1f0e2b7c3${index}-${name}`)
 
 const leave = async (page: Page) => {

@@ -9,7 +9,7 @@ import { listening, memoryHost } from './memory-host.js'
 import { browserOfFile, press, shows, violations } from './open-page.js'
 
 const { open } = browserOfFile()
-const limitMs = 120_000
+const limitMs = 300_000
 
 async function largeHost() {
   const fleet = largeFleet()

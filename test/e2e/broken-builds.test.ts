@@ -9,7 +9,7 @@ import { portRangeText, type Ports } from './port-ranges.js'
 import { until } from './until.js'
 import { workplace } from './workplace.js'
 
-const limitMs = 240_000
+const limitMs = 400_000
 const noSuchCommand = ['/nowhere/game']
 const endsAtOnce = ['sh', '-c', 'exit 3']
 const endsAsIfWell = ['sh', '-c', 'echo You need to agree to the EULA; exit 0']

@@ -34,7 +34,7 @@ it(`${callers} concurrent callers get ${max} different servers and ten rejection
 
   const sessions = Array.from({ length: callers }, () => randomUUID())
   const answers = new Map<string, Answer<{ readonly Ports: string; readonly error?: string }>>()
-  const request = async (sessionID: string) => answers.set(sessionID, await allocate(host, { buildID, sessionID }, 20))
+  const request = async (sessionID: string) => answers.set(sessionID, await allocate(host, { buildID, sessionID }, 60))
   const refused = () => sessions.filter((sessionID) => answers.get(sessionID)?.status !== 200)
   await Promise.all(sessions.map(request))
   // On a slow machine not all servers start within 20 s; refused callers retry like a matchmaker.

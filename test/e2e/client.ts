@@ -107,6 +107,7 @@ export function buildOf({
   command = exampleGame,
   ports = [7777],
   env = {},
+  health,
   ...spec
 }: BuildParameters): BuildInput & { readonly spec: BuildSpec } {
   const containers = [
@@ -116,8 +117,12 @@ export function buildOf({
       ports: ports.map((containerPort) => ({ name: 'game', containerPort })),
     },
   ]
-  return { metadata: { name }, spec: { ...spec, portsToExpose: ports, template: { spec: { containers } } } }
+  const template = { spec: { containers } }
+  return { metadata: { name }, spec: { ...spec, portsToExpose: ports, template, health: { ...patience, ...health } } }
 }
+
+/** A machine that stands still for a while is no fault of a game. */
+const patience = { silenceSeconds: 60, firstHeartbeatSeconds: 300, lateStartSeconds: 300 }
 
 const program = 'examples/game-server/server.mjs'
 const exampleGame = [

@@ -22,7 +22,7 @@ import { portRangeText } from './port-ranges.js'
 import { until } from './until.js'
 import { gamePid, workplace } from './workplace.js'
 
-const limitMs = 240_000
+const limitMs = 400_000
 const buildID = randomUUID()
 const arena = buildOf({ name: 'arena', buildID, standingBy: 2, max: 4 })
 

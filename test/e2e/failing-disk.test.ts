@@ -45,7 +45,7 @@ testAsRoot(
     const session = { buildID, sessionID: randomUUID() }
     const host = await startHost(env)
     await createBuild(host, buildOf({ name: 'arena', buildID, standingBy: 2, max: 6 }))
-    const { body } = await allocate(host, session, 20)
+    const { body } = await allocate(host, session, 60)
     const port = portOf(body.Ports)
     await until('the match runs', async () => (await say(port, 'who')).startsWith('session '))
     await until('two stand by', async () => (await getBuild(host, 'arena')).status.currentStandingBy === 2)

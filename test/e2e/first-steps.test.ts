@@ -10,7 +10,7 @@ import { portRangeText } from './port-ranges.js'
 import { until } from './until.js'
 import { gamePid, workplace } from './workplace.js'
 
-const limitMs = 240_000
+const limitMs = 400_000
 const ports = { PORT_RANGE: portRangeText('first-steps') }
 
 describe('the bundled server on its first start', () => {
@@ -89,7 +89,7 @@ describe('the bundled server on its first start', () => {
     const host = await startHost({ DATA_DIR: dataDir, BACKEND: 'memory', ...ports })
     const arena = await untilStandingBy(host, 'arena', 2)
     const sessionID = '5d3f7f1e-0f5e-4a33-9a53-6a8a0a9a1c01'
-    expect(await allocate(host, { buildID: arena.spec.buildID, sessionID }, 20)).toMatchObject({ status: 200 })
+    expect(await allocate(host, { buildID: arena.spec.buildID, sessionID }, 60)).toMatchObject({ status: 200 })
     expect(host.stderr()).not.toContain('nc ')
     expect(await running()).toEqual([])
     expect(await host.exit('SIGTERM')).toEqual({ code: 0, signal: null })
@@ -102,7 +102,7 @@ describe('a killed server', () => {
     const host = await startHost({ DATA_DIR: dataDir, ...ports })
     const { spec } = await untilStandingBy(host, 'arena', 2)
     const sessionID = '5d3f7f1e-0f5e-4a33-9a53-6a8a0a9a1c02'
-    const { body } = await allocate(host, { buildID: spec.buildID, sessionID }, 20)
+    const { body } = await allocate(host, { buildID: spec.buildID, sessionID }, 60)
     await untilStandingBy(host, 'arena', 2)
 
     let most = 0
@@ -119,7 +119,7 @@ describe('a killed server', () => {
     })
     expect(most).toBeLessThanOrEqual(3)
     // The match ended with its process, so its session can be allocated again.
-    const again = await allocate(host, { buildID: spec.buildID, sessionID }, 20)
+    const again = await allocate(host, { buildID: spec.buildID, sessionID }, 60)
     expect(again.status).toBe(200)
     expect(again.body.Ports).not.toBe(body.Ports)
     const { status } = await getBuild(host, 'arena')

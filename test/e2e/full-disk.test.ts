@@ -43,7 +43,7 @@ async function restartedOnFullDisk(): Promise<void> {
   const session = { buildID, sessionID: randomUUID() }
   const first = await startHost(env)
   await createBuild(first, buildOf({ name: 'arena', buildID, standingBy: 1, max: 2 }))
-  const { body } = await allocate(first, session, 20)
+  const { body } = await allocate(first, session, 60)
   const port = portOf(body.Ports)
   await until('the match runs', async () => (await say(port, 'who')).startsWith('session '))
   await until('another stands by', async () => (await getBuild(first, 'arena')).status.currentStandingBy === 1)

@@ -33,7 +33,7 @@ it(
         async () => {
           // There is no host between the two starts.
           if (!host) return false
-          const { status, body } = await allocate(host, { buildID, sessionID }, 20)
+          const { status, body } = await allocate(host, { buildID, sessionID }, 60)
           if (status !== 200) return false
           answers.set(sessionID, portOf(body.Ports))
           return true

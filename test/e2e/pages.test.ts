@@ -15,7 +15,7 @@ import { until } from './until.js'
 import { type Workplace, workplace } from './workplace.js'
 
 const exec = promisify(execFile)
-const limitMs = 240_000
+const limitMs = 400_000
 
 let place: Workplace
 

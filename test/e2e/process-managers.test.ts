@@ -8,7 +8,7 @@ import { portRangeText, type Ports } from './port-ranges.js'
 import { until } from './until.js'
 import { workplace, type Workplace } from './workplace.js'
 
-const limitMs = 240_000
+const limitMs = 400_000
 const sample = '85ffe8da-c82f-4035-86c5-9d2b5f42d6f5'
 
 interface Scene extends Workplace {

@@ -8,7 +8,7 @@ import { type Environment, runHost, startHost } from './host.js'
 import { portRangeText } from './port-ranges.js'
 import { workplace } from './workplace.js'
 
-const limitMs = 120_000
+const limitMs = 400_000
 const freePorts = { ALLOCATION_PORT: '0', MANAGEMENT_PORT: '0', AGENT_PORT: '0', PORT_RANGE: portRangeText('refusals') }
 
 /** The line that it prints. */

@@ -101,8 +101,8 @@ describe('the example game server', () => {
 
     const player = await joinTcp(server.port)
     player.say('hello amie\n')
-    await until(() => player.received().length === 1)
-    expect(player.received()).toEqual([answer])
+    // One that is slow to speak is greeted first.
+    await until(() => player.received().at(-1) === answer)
     expect(await sayUdp(server.port, 'hello bob')).toBe(`${answer}\n`)
     await until(() => agent.last()?.players.length === 2)
     expect(agent.last()?.players).toEqual(['amie', 'bob'])
@@ -138,7 +138,7 @@ describe('the example game server', () => {
     for (const way of ways) {
       const player = await joinTcp(server.port)
       player.say(way)
-      await until(() => player.received().length === 1)
+      await until(() => player.received().length > 0)
       expect(player.received()[0]).toContain(sessionConfig.sessionCookie)
       player.socket.destroy()
     }
@@ -146,15 +146,15 @@ describe('the example game server', () => {
     const brief = await joinTcp(server.port)
     brief.socket.end('hello amie')
     await once(brief.socket, 'end')
-    expect(brief.received()).toEqual([answer])
+    expect(brief.received().at(-1)).toBe(answer)
 
     const silent = await joinTcp(server.port)
     silent.socket.end()
     await once(silent.socket, 'end')
-    expect(silent.received()).toHaveLength(1)
+    expect(silent.received()).not.toEqual([])
 
     const idle = await joinTcp(server.port)
-    await until(() => idle.received().length === 1)
+    await until(() => idle.received().length > 0)
     expect(idle.received()[0]).toContain(sessionConfig.sessionCookie)
     expect(await sayUdp(server.port, '\n')).toContain(sessionConfig.sessionCookie)
   })
@@ -165,8 +165,7 @@ describe('the example game server', () => {
     await until(() => agent.last()?.state === 'StandingBy')
     const player = await joinTcp(server.port)
     player.say('hello amie\n')
-    await until(() => player.received().length === 1)
-    expect(player.received()).toEqual(['standing by'])
+    await until(() => player.received().at(-1) === 'standing by')
     expect(await sayUdp(server.port, 'hello amie')).toBe('standing by\n')
   })
 
@@ -267,15 +266,18 @@ describe('a variable of the example game server', () => {
   it('STOP_HEARTBEAT_AFTER_MS stops its heartbeats while it keeps running', async () => {
     const agent = await fakeAgent()
     agent.reply = allocates()
-    const server = await startServer(agent, { STOP_HEARTBEAT_AFTER_MS: '1500' })
+    const server = await startServer(agent, { STOP_HEARTBEAT_AFTER_MS: '6000' })
     await until(() => agent.beats.length >= 3)
     const player = await joinTcp(server.port)
-    const lastAt = () => agent.last()?.atMs ?? 0
-    await until(() => performance.now() - lastAt() > 1_300)
+    const startedAt = agent.beats[0]?.atMs ?? 0
+    // With the beat that may have been on its way.
+    await until(() => performance.now() - startedAt > 9_000)
+    const beats = agent.beats.length
+    await until(() => performance.now() - startedAt > 11_000)
     player.say('hello cleo\n')
     await until(() => player.received().some((line) => line.includes('cleo')))
     expect(server.process.exitCode).toBeNull()
-    expect(performance.now() - lastAt()).toBeGreaterThan(1_300)
+    expect(agent.beats).toHaveLength(beats)
   })
 
   it('UNHEALTHY_AFTER_MS makes it report Unhealthy', async () => {

@@ -31,7 +31,7 @@ afterEach(() => {
 })
 
 describe.each(hosts)('examples/%s/main.ts %j', (name, env) => {
-  it('allocates servers to authenticated callers, and exits on SIGTERM', { timeout: 120_000 }, async () => {
+  it('allocates servers to authenticated callers, and exits on SIGTERM', { timeout: 300_000 }, async () => {
     const child = spawn(process.execPath, ['--import', tsx, `examples/${name}/main.ts`], {
       cwd: root,
       env: { ...process.env, ...env, PORT: '0', FLEET_TOKEN: token },
@@ -67,7 +67,7 @@ describe.each(hosts)('examples/%s/main.ts %j', (name, env) => {
 describe('docs/guides/embedding.md', () => {
   const [, block = ''] = /gains a fleet by:\n\n```ts\n([^]*?)```/.exec(read('docs/guides/embedding.md')) ?? []
 
-  it('adds allocation and management to an Express app in under ten lines', { timeout: 120_000 }, async () => {
+  it('adds allocation and management to an Express app in under ten lines', { timeout: 300_000 }, async () => {
     expect(block.trim().split('\n').length).toBeLessThan(10)
     const directory = await mkdtemp(join(tmpdir(), 'gamekeeper-host-'))
     onTestFinished(() => rm(directory, { recursive: true, force: true }))

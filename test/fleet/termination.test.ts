@@ -37,7 +37,7 @@ async function endOf({ scene, server }: Scene) {
   await scene.clock.until(() => {
     if (server.answer?.operation === 'Terminate') terminateAt ??= scene.clock.elapsed() - startedAt
     return server.phase === 'gone'
-  }, 120_000)
+  }, 300_000)
   const signalAt = signals()[before]?.atMs
   return {
     terminateAt,

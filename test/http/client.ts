@@ -106,7 +106,7 @@ export function rawConnection(url: string, bytes = ''): RawConnection {
 }
 
 /** Polls the condition until it is true; rejects after the limit. */
-export async function until(condition: () => boolean | Promise<boolean>, limitMs = 5_000): Promise<void> {
+export async function until(condition: () => boolean | Promise<boolean>, limitMs = 60_000): Promise<void> {
   const end = performance.now() + limitMs
   while (!(await condition())) {
     if (performance.now() > end) throw new Error(`not within ${limitMs} ms: ${condition.toString()}`)

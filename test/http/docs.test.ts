@@ -68,7 +68,7 @@ describe('docs/reference/http-api.md', () => {
     if (creates) for (const { metadata } of await fleet.builds.list()) await fleet.builds.delete(metadata)
     else await standingBy(fleet, 2)
     if (/\/(sessions|players)\//.test(url)) {
-      await fleet.allocate({ buildID, sessionID, initialPlayers: ['amie'] }, { waitMs: 10_000 })
+      await fleet.allocate({ buildID, sessionID, initialPlayers: ['amie'] }, { waitMs: 60_000 })
     }
     const servers = await fleet.servers.list()
     const name = servers.find((server) => server.status.state === 'StandingBy')?.metadata.name ?? ''

@@ -96,7 +96,7 @@ it('100 readers from the first event: each event is serialized once, and a turn 
   }
   const watching = watch()
   const readers = Array.from({ length: 100 }, () => reader())
-  await until(() => readers.every(({ events }) => events() === count), 20_000)
+  await until(() => readers.every(({ events }) => events() === count))
   isOver = true
   await watching
   expect(counts.serialized).toBe(count)

@@ -55,13 +55,13 @@ beforeAll(async () => {
   temporary = await realpath(await mkdtemp(join(tmpdir(), 'gamekeeper-exports-')))
   archive = await pack(temporary)
   full = await consumer('full', dependencies)
-}, 120_000)
+}, 300_000)
 
 afterAll(async () => {
   await rm(temporary, { recursive: true, force: true })
 })
 
-describe.concurrent('the package', { timeout: 120_000 }, () => {
+describe.concurrent('the package', { timeout: 300_000 }, () => {
   it('exports the tested subpaths and package.json', () => {
     expect(Object.keys(manifest.exports)).toEqual([...subpaths, './package.json'])
   })

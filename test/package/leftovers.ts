@@ -9,7 +9,7 @@ import { setTimeout as pause } from 'node:timers/promises'
 const variable = 'GAMEKEEPER_TEST_RUN'
 const mark = randomUUID()
 /** How long the test runner's own workers may take to exit. */
-const timeoutMs = 5_000
+const timeoutMs = 60_000
 
 export function setup(): void {
   process.env[variable] = mark

@@ -52,7 +52,7 @@ const names = {
 const imports = Object.entries(names).map(([from, name]) => `import { ${name} } from '${from}'`)
 const requires = Object.entries(names).map(([from, name]) => `const { ${name} } = require('${from}')`)
 
-const limitMs = 240_000
+const limitMs = 400_000
 const calls = `test('a unit test', unitTest, ${limitMs})\ntest('a match', match, ${limitMs})\n`
 const calledByNode = `test('a unit test', unitTest)\ntest('a match', match)\n`
 const files = {

@@ -188,7 +188,7 @@ describe('a fleet that mounts agentListener in its own server', () => {
     void gsdk.readyForPlayers().then(() => order.push('game'))
     await vi.waitFor(async () => {
       expect((await fleet.builds.get('arena')).status.currentStandingBy).toBe(1)
-    }, 60_000)
+    }, 300_000)
     await fleet.allocate({ buildID: 'arena', sessionID: guid }, { confirm: true })
     order.push('caller')
     await until(() => order.length === 2)

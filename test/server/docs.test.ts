@@ -78,7 +78,7 @@ describe('docs/reference/options.md', () => {
 })
 
 describe('docs/reference/events.md', () => {
-  it('lists each event with its fields', { timeout: 120_000 }, () => {
+  it('lists each event with its fields', { timeout: 300_000 }, () => {
     const listed = new Map<string, readonly string[]>()
     for (const [type, , fields = ''] of table('docs/reference/events.md', 'event')) {
       listed.set(code(type), [...fields.matchAll(/`(\w+)`/g)].map(([, field = '']) => field).toSorted())

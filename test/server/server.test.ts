@@ -394,7 +394,7 @@ describe('the log', () => {
     logEvents(fleet, log)
     const build = await ensureSample({ fleet, backend: 'memory', log, signal: never })
     const sessionID = '0b0e5a52-9a54-4b0e-8f4c-54d7a0b3f001'
-    await fleet.allocate({ buildID: build?.spec.buildID ?? '', sessionID }, { waitMs: 5_000 })
+    await fleet.allocate({ buildID: build?.spec.buildID ?? '', sessionID }, { waitMs: 60_000 })
     await fleet.builds.patch('arena', { standingBy: 1 })
     await fleet.builds.delete('arena')
     const events: unknown[] = lines.map((line) => JSON.parse(line).event).filter((event) => event !== 'ServerEnding')

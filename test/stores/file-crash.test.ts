@@ -47,7 +47,7 @@ test('acknowledged writes survive kill -9 at any moment, and nothing else change
     await store.close()
   }
   expect(kept.size).toBeGreaterThan(rounds)
-}, 120_000)
+}, 300_000)
 
 /** Kills the writer after a random number of acknowledgements; returns the last one of each record. */
 async function writeUntilKilled(directory: string, round: number): Promise<ReadonlyMap<string, Acknowledged>> {

@@ -29,7 +29,7 @@ describeOnEngine('the Docker backend', () => {
       throw new Error(`${ref.name} ended without writing ${text}`)
     }
     const cases = backendConformance({
-      graceMs: 1_000,
+      graceMs: 2_000,
       timeoutMs: 60_000,
       template: (program) => ({
         // Without an init process the program is process 1, for which SIGTERM has no default action.

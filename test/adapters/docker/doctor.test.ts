@@ -5,7 +5,7 @@ import { describeOnEngine } from './describe-on-engine.js'
 import { baseImage } from './engine.js'
 
 describeOnEngine('gamekeeper doctor on a Docker engine', () => {
-  it('tries from a container whether games reach the agent', { timeout: 120_000 }, async () => {
+  it('tries from a container whether games reach the agent', { timeout: 300_000 }, async () => {
     const cwd = await emptyDirectory()
     const ports = { ALLOCATION_PORT: '0', MANAGEMENT_PORT: '0', AGENT_PORT: '0', PORT_RANGE: '30310-30319' }
     const own = process.env['DOCKER_HOST']

@@ -36,7 +36,7 @@ function counting(): BackendListener & { readonly counts: { changed: number; gon
 describeOnEngine('an engine that hangs', () => {
   it('makes each call fail at its timeout, and later calls succeed once it responds again', async () => {
     const between = await proxy()
-    const backend = await open({ docker: between.docker, readTimeoutMs: 5_700, changeTimeoutMs: 5_900 })
+    const backend = await open({ docker: between.docker, readTimeoutMs: 20_700, changeTimeoutMs: 20_900 })
     const spec = specOf('sleep 600', { ports: [7777] })
     const running = await backend.create(spec)
     const listener = counting()
@@ -56,7 +56,7 @@ describeOnEngine('an engine that hangs', () => {
         reason: {
           code: 'unavailable',
           retryable: true,
-          message: expect.stringMatching(/did not .* within 5\.[79] s$/),
+          message: expect.stringMatching(/did not .* within 20\.[79] s$/),
         },
       })
     }
@@ -71,7 +71,7 @@ describeOnEngine('an engine that hangs', () => {
 
   it('does not create a second container when its response to create is lost', async () => {
     const between = await proxy()
-    const backend = await open({ docker: between.docker, readTimeoutMs: 5_700, changeTimeoutMs: 5_900 })
+    const backend = await open({ docker: between.docker, readTimeoutMs: 20_700, changeTimeoutMs: 20_900 })
     await backend.list()
     const spec = specOf('sleep 600', { ports: [7777] })
     const created = backend.create(spec)

@@ -19,9 +19,12 @@ interface Scene {
   containerOf(server: string): Promise<ReturnType<typeof docker.getContainer>>
 }
 
-async function scene(standingBy: number, template: object = exampleTemplate): Promise<Scene> {
+async function scene(
+  standingBy: number,
+  { template = exampleTemplate, silenceMs = 60_000 }: { readonly template?: object; readonly silenceMs?: number } = {},
+): Promise<Scene> {
   const backend = await open()
-  const limits = { silenceMs: 3_000, backoffInitialMs: 100 }
+  const limits = { silenceMs, backoffInitialMs: 100 }
   // Uses the backend's default store, a file store.
   const fleet = await createFleet({ backend, agent: { port: 0 }, limits })
   onCleanUp(() => fleet.close())
@@ -92,7 +95,7 @@ describeOnEngine('a server whose container', () => {
   })
 
   it('is paused is replaced if idle, and Unhealthy until it resumes if Active', async () => {
-    const { fleet, events, containerOf } = await scene(1)
+    const { fleet, events, containerOf } = await scene(1, { silenceMs: 3_000 })
     const idle = await oneStandingBy(fleet)
     await (await containerOf(idle)).pause()
     expect(await endingOf(events, idle)).toMatchObject({ reason: 'Silent' })
@@ -116,7 +119,7 @@ describeOnEngine('a server whose container', () => {
     const hungry = ['node', '-e', 'const all = []; for (;;) all.push(Buffer.alloc(1e6, 1))']
     const resources = { limits: { memory: '32Mi' } }
     const containers = [{ name: 'game', image: exampleImage, imagePullPolicy: 'Never', command: hungry, resources }]
-    const { fleet, events } = await scene(1, { spec: { containers } })
+    const { fleet, events } = await scene(1, { template: { spec: { containers } } })
     await vi.waitFor(async () => {
       const { conditions } = (await fleet.builds.get('arena')).status
       expect(conditions).toMatchObject([

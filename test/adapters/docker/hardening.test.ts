@@ -60,7 +60,9 @@ describeOnEngine('a container', () => {
   it('cannot start more processes than pidsLimit allows', async () => {
     const fork = `node -e "
       const { spawn } = require('child_process'); let failed = 0
-      for (let i = 0; i < 60; i++) spawn('sleep', ['1']).on('error', () => failed++)
+      const all = []
+      for (let i = 0; i < 60; i++) all.push(spawn('sleep', ['600']).on('error', () => failed++))
+      setImmediate(() => all.forEach((child) => child.kill()))
       process.on('exit', () => console.log(failed > 0 ? 'refused' : 'all started'))"`
     expect(await outputOf(fork, { pidsLimit: 40 })).toContain('refused')
     expect(await outputOf(fork)).toContain('all started')

@@ -70,7 +70,7 @@ describeOnEngine('the standard input of a container', () => {
   })
 
   it('of a game that reads nothing fails in time when it is full, as unavailable', async () => {
-    const backend = await open({ readTimeoutMs: 1_000 })
+    const backend = await open({ readTimeoutMs: 10_000 })
     const spec = specOf('exec sleep 600', { container: { stdin: true } })
     await backend.create(spec)
     const line = 'x'.repeat(4_095)

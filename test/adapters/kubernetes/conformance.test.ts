@@ -39,7 +39,7 @@ describeOnCluster('the Kubernetes backend', () => {
     await vi.waitFor(async () => expect(await log()).toContain(text), { timeout: 60_000, interval: 200 })
   }
   const cases = backendConformance({
-    graceMs: 1_000,
+    graceMs: 2_000,
     timeoutMs: 150_000,
     namespaces,
     template: (program) => ({

@@ -4,7 +4,7 @@ import { cli, emptyDirectory } from '../../cli/cli.js'
 import { describeOnCluster } from './support/describe-on-cluster.js'
 
 describeOnCluster('gamekeeper doctor on a cluster', () => {
-  it('compares clocks, and reviews the rights of its user', { timeout: 60_000 }, async () => {
+  it('compares clocks, and reviews the rights of its user', { timeout: 300_000 }, async () => {
     const cwd = await emptyDirectory()
     const env = { BACKEND: 'kubernetes', KUBECONFIG: process.env['KUBECONFIG'] ?? '', ALLOCATION_PORT: '0' }
     const { stdout } = await cli(['doctor', '--json'], { cwd, env: { ...env, MANAGEMENT_PORT: '0', POD_NAME: 'a-1' } })

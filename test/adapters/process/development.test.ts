@@ -8,7 +8,7 @@ import { afterEach, describe, expect, it } from 'vitest'
 import { root } from '../../package/sources.js'
 import { cleanUp, freshDirectory, onCleanUp, until } from './support.js'
 
-const limitMs = 60_000
+const limitMs = 400_000
 
 afterEach(cleanUp, limitMs)
 

@@ -65,7 +65,7 @@ testAsRoot('a game has a user of its own, no privileges, its own folders, and it
   const script = `id -u; id -g; id -G; grep -E '^(NoNewPrivs|CapEff|CapBnd|CapInh)' /proc/self/status
     for f in $HOME $TMPDIR $PF_SERVER_LOG_DIRECTORY; do echo x >$f/file && echo wrote; done
     grep -c heartbeatEndpoint $GSDK_CONFIG_FILE; echo again >>/dev/stdout; ulimit -n; ulimit -d
-    (for i in $(seq 60); do sleep 5 & done) 2>&1 | grep -qi fork && echo limited
+    (for i in $(seq 60); do sleep 600 & done) 2>&1 | grep -qi fork && echo limited
     echo "[$USER]" "$ODD"; echo done; exec sleep 600`
   const output = await outputOf(backend, shellGame(script, { env: { ODD: "a 'b' $$(X)" } }))
   const uid = recordIn(directory).uidOfGame

@@ -102,7 +102,7 @@ export function saysPid(path: string): string {
 export async function until<T>(
   what: string,
   find: () => Promise<T | undefined | false> | T | undefined | false,
-  limitMs = 10_000,
+  limitMs = 60_000,
 ): Promise<T> {
   const end = Date.now() + limitMs
   for (;;) {

@@ -30,7 +30,7 @@ async function kubectlProxy(): Promise<string> {
 describeOnCluster('a kubeconfig with a plain HTTP server', () => {
   const space = ownNamespace()
 
-  it('works, as with kubectl', { timeout: 120_000 }, async () => {
+  it('works, as with kubectl', { timeout: 300_000 }, async () => {
     const server = await kubectlProxy()
     const folder = await mkdtemp(join(tmpdir(), 'gamekeeper-kubeconfig-'))
     onTestFinished(() => rm(folder, { recursive: true }))

@@ -8,7 +8,7 @@ import { virtualClock } from '../../../../src/testing/virtual-clock.js'
 import { until } from '../../../e2e/until.js'
 import { apiOf, configFor, fakeApiServer, respond, statusOf } from '../support/fake-api-server.js'
 
-const leaseMs = 2_000
+const leaseMs = 6_000
 
 interface Spec {
   readonly holderIdentity?: string

@@ -4,7 +4,7 @@ import { describe, expect, it, onTestFinished } from 'vitest'
 import { until } from '../../../e2e/until.js'
 import { configFor, fakeApiServer, respond, statusOf } from '../support/fake-api-server.js'
 
-const leaseMs = 2_000
+const leaseMs = 6_000
 const group = 'mps.gamekeeper.com'
 const duels = ['duels']
 const both = ['arcade', 'duels']

@@ -21,11 +21,11 @@ describeOnCluster('servers on a cordoned node', () => {
     // Not one of the nodes that other tests need.
     const hollow = await kubectl('get', 'nodes', '-l', 'hollow=true', '-o', 'jsonpath={.items[*].metadata.name}')
     node = hollow.split(' ')[1] ?? ''
-  }, 60_000)
+  }, 300_000)
   afterAll(async () => {
     games.stop()
     await fleet?.close()
-  }, 60_000)
+  }, 300_000)
 
   /** Closes the fleet before it, if any: the next host takes over. */
   async function nextHost(): Promise<Fleet> {

@@ -24,11 +24,11 @@ describeOnCluster('a fleet', () => {
   beforeAll(async () => {
     await make(namespace)
     fleet = await games.openFleet({ namespaces: [namespace], portRange: '20700-20739' })
-  }, 60_000)
+  }, 300_000)
   afterAll(async () => {
     games.stop()
     await fleet.close()
-  }, 60_000)
+  }, 300_000)
 
   /** A separate build on hollow nodes, deleted when its test ends. */
   async function scene(build: string, standingBy: number) {

@@ -80,7 +80,7 @@ describeOnCluster('a public port that another program on the node holds', () => 
         code: 'ports-exhausted',
         message: expect.stringContaining(`1 in use on ${node} and 1 held there by other programs`),
       })
-      expect(performance.now() - before).toBeLessThan(1_000)
+      expect(performance.now() - before).toBeLessThan(15_000)
 
       await backend.destroy(next.ref, next.uid, { graceMs: 0 })
       expect((await backend.create(third)).ports).toMatchObject([{ public: portRange.last }])
@@ -118,10 +118,15 @@ describeOnCluster('a public port that another program on the node holds', () => 
     const { template } = specOf(space(), 'exec sleep 600', { pod: { nodeSelector } })
     await fleet.builds.create({
       metadata: { name: 'arena', namespace: space() },
-      spec: { buildID: `id-of-${space()}`, standingBy: 1, max: 1, portsToExpose: [7777], template },
+      spec: {
+        ...{ buildID: `id-of-${space()}`, standingBy: 1, max: 1, portsToExpose: [7777], template },
+        health: { lateStartSeconds: 600 },
+      },
     })
-    const running = await until('a server runs', async () =>
-      (await fleet.servers.list()).find(({ status }) => status.state === 'Initializing'),
+    const running = await until(
+      'a server runs',
+      async () => (await fleet.servers.list()).find(({ status }) => status.state === 'Initializing'),
+      200_000,
     )
     expect(running.status.ports).toMatch(String(portRange.last))
     expect(tried).toEqual([portRange.first, portRange.first + 1, portRange.last])

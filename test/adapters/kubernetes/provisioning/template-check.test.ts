@@ -224,7 +224,7 @@ describeOnCluster('a build whose pods the cluster refuses for good', () => {
       { containers: [game], tolerations: 'all' },
       'spec.template is no pod template that this cluster reads: ',
     ],
-  ])('is refused for %s, when it is created or edited', { timeout: 120_000 }, async (_, pod, message) => {
+  ])('is refused for %s, when it is created or edited', { timeout: 300_000 }, async (_, pod, message) => {
     const backend = kubernetesBackend({ namespaces: [space()], portRange: nextRange(10), logger: silentLogger })
     const fleet = await createFleet({ backend, agent: { external: '192.0.2.1:56001' }, logger: silentLogger })
     onTestFinished(() => fleet.close())
@@ -245,7 +245,7 @@ describeOnCluster('a build whose pods the cluster refuses for good', () => {
     await fleet.builds.delete(ref)
   })
 
-  it('is warned of by an Event, or is Invalid, if kubectl applies it', { timeout: 120_000 }, async () => {
+  it('is warned of by an Event, or is Invalid, if kubectl applies it', { timeout: 300_000 }, async () => {
     const backend = kubernetesBackend({ namespaces: [space()], portRange: nextRange(10), logger: silentLogger })
     const fleet = await createFleet({ backend, agent: { external: '192.0.2.1:56001' }, logger: silentLogger })
     onTestFinished(() => fleet.close())
@@ -278,7 +278,7 @@ describeOnCluster('a build whose pods the cluster refuses for good', () => {
 
   it(
     'is allowed what only the pod of a server can have: host ports on the host network, mounts of the SDK',
-    { timeout: 120_000 },
+    { timeout: 300_000 },
     async () => {
       const backend = kubernetesBackend({ namespaces: [space()], portRange: nextRange(10), logger: silentLogger })
       const fleet = await createFleet({ backend, agent: { external: '192.0.2.1:56001' }, logger: silentLogger })
@@ -302,7 +302,7 @@ describeOnCluster('a build with a field that pods do not have', () => {
 
   it(
     'is refused when it is created or edited through the fleet, and no pod is created',
-    { timeout: 120_000 },
+    { timeout: 300_000 },
     async () => {
       const backend = kubernetesBackend({ namespaces: [space()], portRange: nextRange(10), logger: silentLogger })
       const fleet = await createFleet({ backend, agent: { external: '192.0.2.1:56001' }, logger: silentLogger })
@@ -321,7 +321,7 @@ describeOnCluster('a build with a field that pods do not have', () => {
 
   it(
     'is warned of once by an Event if kubectl applies it, and the build is not refused',
-    { timeout: 120_000 },
+    { timeout: 300_000 },
     async () => {
       const backend = kubernetesBackend({ namespaces: [space()], portRange: nextRange(10), logger: silentLogger })
       const fleet = await createFleet({ backend, agent: { external: '192.0.2.1:56001' }, logger: silentLogger })

@@ -33,5 +33,5 @@ describeOnCluster('the Events of a build', () => {
     expect(events).toMatch(/^Warning Gone: .*pod deleted/)
     const { status } = await fleet.builds.get({ namespace, name: 'arena' })
     expect(status.crashesCount).toBe(0)
-  }, 120_000)
+  }, 300_000)
 })

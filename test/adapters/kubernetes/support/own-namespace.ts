@@ -21,7 +21,7 @@ export interface OwnNamespaces {
 export function ownNamespaces(cleanUp?: CleanUp): OwnNamespaces {
   const api = clusterApi()
   const names: string[] = []
-  beforeAll(installDefinitions, 60_000)
+  beforeAll(installDefinitions, 300_000)
   afterAll(async () => {
     await closeAll()
     for (const name of names) {
@@ -29,7 +29,7 @@ export function ownNamespaces(cleanUp?: CleanUp): OwnNamespaces {
       await removeNamespace(api, name)
     }
     api.close()
-  }, 60_000)
+  }, 300_000)
   return {
     api,
     async make(name = namespaceName()) {
@@ -44,6 +44,6 @@ export function ownNamespaces(cleanUp?: CleanUp): OwnNamespaces {
 export function ownNamespace(cleanUp?: CleanUp): () => string {
   const { make } = ownNamespaces(cleanUp)
   let name = ''
-  beforeAll(async () => void (name = await make()), 60_000)
+  beforeAll(async () => void (name = await make()), 300_000)
   return () => name
 }

@@ -25,7 +25,8 @@ const fileOf = ({ name }: { readonly name: string }, file: string) =>
 const appears = (path: string) => vi.waitFor(() => expect(existsSync(path)).toBe(true), 60_000)
 
 const cases = backendConformance({
-  graceMs: 500,
+  graceMs: 1_000,
+  timeoutMs: 60_000,
   template: (program) => ({
     spec: { containers: [{ name: 'game', command: commands[program], stdin: program === 'prints-stdin' }] },
   }),

@@ -273,7 +273,7 @@ test('limits of tasks and files hold, and the status says so', async () => {
     memory: 'per server, by systemd',
     pids: 'at most 40 per server, by systemd',
   })
-  const script = `ulimit -n; (for i in $(seq 60); do sleep 5 & done) 2>&1 | grep -qi fork && echo limited; echo done; exec sleep 600`
+  const script = `ulimit -n; (for i in $(seq 60); do sleep 600 & done) 2>&1 | grep -qi fork && echo limited; echo done; exec sleep 600`
   expect(await outputOf(backend, shellGame(script))).toBe('200\nlimited\ndone')
 })
 

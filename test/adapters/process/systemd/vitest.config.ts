@@ -11,6 +11,7 @@ export default defineConfig({
   test: {
     include: ['test/adapters/process/systemd/*.inside.ts'],
     pool: 'forks',
-    testTimeout: 20_000,
+    testTimeout: 240_000,
+    hookTimeout: 120_000,
   },
 })

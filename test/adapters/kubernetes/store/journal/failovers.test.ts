@@ -197,7 +197,7 @@ function byName(a: { readonly name: string }, b: { readonly name: string }): num
 const ends = ['killed', 'killed after', 'suspended', 'lost', 'late', 'unreached', 500] as const
 it.each(ends.flatMap((end) => [0, 1_200].map((listMs) => [end, listMs] as const)))(
   'no session is lost or doubled, whichever call the leader ends at: %s, with lists that take %i ms',
-  { timeout: 60_000 },
+  { timeout: 300_000 },
   async (end, listMs) => {
     const found: string[] = []
     const tried = (at: number) => run({ faults: new Map([[at, end]]), listMs, lateMs: 3_000, latency: () => 1 })
@@ -210,7 +210,7 @@ it.each(ends.flatMap((end) => [0, 1_200].map((listMs) => [end, listMs] as const)
   },
 )
 
-it('no session is lost or doubled by several faults at random calls', { timeout: 120_000 }, async () => {
+it('no session is lost or doubled by several faults at random calls', { timeout: 300_000 }, async () => {
   const found: string[] = []
   for (let seed = 1; seed <= trials; seed++) {
     const random = seededRandom(seed)

@@ -86,7 +86,7 @@ describeOnCluster('the journal of a fleet', () => {
     }, waitOptions)
   }
 
-  it('holds sessions that were allocated together; the statuses follow', { timeout: 120_000 }, async () => {
+  it('holds sessions that were allocated together; the statuses follow', { timeout: 300_000 }, async () => {
     const { namespace, leader } = await scene()
     leader.pause()
     const sessions = await leader.allocate('match')
@@ -98,7 +98,7 @@ describeOnCluster('the journal of a fleet', () => {
     await complete(namespace, sessions)
   })
 
-  it('is carried out by the next leader if the last one dies', { timeout: 120_000 }, async () => {
+  it('is carried out by the next leader if the last one dies', { timeout: 300_000 }, async () => {
     const { namespace, leader } = await scene()
     leader.pause()
     const sessions = await leader.allocate('match')
@@ -114,7 +114,7 @@ describeOnCluster('the journal of a fleet', () => {
 
   it(
     'is restored when it is deleted or edited, and its sessions keep their servers',
-    { timeout: 120_000 },
+    { timeout: 300_000 },
     async () => {
       const { namespace, leader, add } = await scene()
       leader.pause()
@@ -136,7 +136,7 @@ describeOnCluster('the journal of a fleet', () => {
     },
   )
 
-  it('of two leaders, only the last one writes it, and no session gets two servers', { timeout: 120_000 }, async () => {
+  it('of two leaders, only the last one writes it, and no session gets two servers', { timeout: 300_000 }, async () => {
     const { namespace, leader } = await scene()
     const other = await lead(namespace, 2)
     const outcomes = await Promise.allSettled([leader.allocate('one'), other.allocate('two')])

@@ -185,7 +185,7 @@ async function unlessFailed<T>(call: Promise<T>): Promise<T | undefined> {
   })
 }
 
-it('hosts that lead in turns, or at once, keep every session that they answer', { timeout: 120_000 }, async () => {
+it('hosts that lead in turns, or at once, keep every session that they answer', { timeout: 300_000 }, async () => {
   const found: string[] = []
   let answered = 0
   for (let seed = 1; seed <= trials; seed++) {

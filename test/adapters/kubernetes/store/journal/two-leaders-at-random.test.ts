@@ -81,7 +81,7 @@ class Trial {
   }
 }
 
-it('two hosts that both believe to lead give no server to two sessions', { timeout: 120_000 }, async () => {
+it('two hosts that both believe to lead give no server to two sessions', { timeout: 300_000 }, async () => {
   const found: string[] = []
   let answered = 0
   for (let seed = 1; seed <= trials; seed++) {
