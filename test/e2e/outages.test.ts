@@ -19,7 +19,9 @@ const buildID = randomUUID()
 /** Sessions that are allocated during each outage. */
 const batch = 5
 const max = 3 * batch + 2
-const outageMs = 30_000
+/** So long that a slow machine renews it in time. */
+const leaseMs = 10_000
+const outageMs = 3 * leaseMs
 
 describeWithApiServer('a fleet of two hosts', () => {
   it(
@@ -35,7 +37,7 @@ describeWithApiServer('a fleet of two hosts', () => {
           DATA_DIR: join(root, `host-${number}`),
           PORT_RANGE: portRangeText('outages'),
           SAMPLE: 'off',
-          LEASE_MS: '2000',
+          LEASE_MS: String(leaseMs),
         }
         const agent = { AGENT_HOST: agentHost(number), AGENT_PORT: String(agentPort), AGENT_ADDRESS: agents.address }
         return startHost({ ...own, ...agent }, { leads: number === 1 })
@@ -43,11 +45,11 @@ describeWithApiServer('a fleet of two hosts', () => {
       const first = await start(1)
       agents.sendTo(1)
       await createBuild(first, buildOf({ name: 'arena', buildID, standingBy: max, max }))
-      const second = await start(2)
       await until(
         'all servers are standing by',
         async () => (await getBuild(first, 'arena')).status.currentStandingBy === max,
       )
+      const second = await start(2)
 
       /** The answers to callers, which must stay valid. */
       const answers = new Map<string, number>()
@@ -86,6 +88,17 @@ describeWithApiServer('a fleet of two hosts', () => {
         const body: unknown = await (await fetch(`${management}/readyz`)).json()
         return JSON.stringify(body).includes('"leads":true')
       }
+      /** Of the first two, either may be the leader. */
+      const followLeader = () =>
+        until('one leads', async () => {
+          for (const [index, host] of [first, second].entries()) {
+            if (!(await isLeading(host))) continue
+            agents.sendTo(index + 1)
+            return host
+          }
+          return undefined
+        })
+      await followLeader()
 
       await allocateDuring(async () => {
         apiServer.kill()
@@ -96,16 +109,12 @@ describeWithApiServer('a fleet of two hosts', () => {
           return performance.now() - since >= outageMs
         })
         await apiServer.restart()
+        await followLeader()
       })
       await check()
 
-      // Either host may be the leader now.
-      const leading = await until('one leads', async () => {
-        for (const host of hosts) if (await isLeading(host)) return host
-        return undefined
-      })
+      const leading = await followLeader()
       const other = leading === first ? second : first
-      agents.sendTo(leading === first ? 1 : 2)
       await allocateDuring(async () => {
         hosts = [other]
         await leading.exit('SIGKILL')

@@ -44,7 +44,8 @@ describeOnCluster('a kubeconfig with a plain HTTP server', () => {
     vi.stubEnv('KUBECONFIG', file)
     onTestFinished(() => void vi.unstubAllEnvs())
 
-    const backend = kubernetesBackend({ namespaces: [space()], portRange: nextRange(10), logger: silentLogger })
+    const options = { namespaces: [space()], portRange: nextRange(10), leaseMs: 15_000 }
+    const backend = kubernetesBackend({ ...options, logger: silentLogger })
     const fleet = await createFleet({ backend, agent: { external: '192.0.2.1:56001' }, logger: silentLogger })
     onTestFinished(() => fleet.close())
     await until('it leads', () => fleet.builds.list().then(() => true))

@@ -15,7 +15,10 @@ import { apiOf } from '../support/fake-api-server.js'
 import { buildManifest, openFleet } from '../support/fleets.js'
 import { ownNamespaces } from '../support/own-namespace.js'
 
-const leaseMs = 3_000
+const leaseMs = 15_000
+/** For tests that wait for its end. */
+const shortLeaseMs = 8_000
+const waitsForEnd = { timeout: 240_000 }
 /** So long that neither its end nor the next poll comes within a test. */
 const longLeaseMs = 3_600_000
 
@@ -103,12 +106,12 @@ describeOnCluster('leader election by a Lease', () => {
     await until('the second leads', () => second.leads)
   })
 
-  it('a disconnected leader stops before another host takes over', async () => {
+  it('a disconnected leader stops before another host takes over', waitsForEnd, async () => {
     const name = newLease()
     const own = clusterApi()
-    const first = candidate(name, 'first', { by: own })
+    const first = candidate(name, 'first', { by: own, ms: shortLeaseMs })
     await until('the first leads', () => first.leads)
-    const second = candidate(name, 'second')
+    const second = candidate(name, 'second', { ms: shortLeaseMs })
     await until('the second is notified', () => second.leader === 'first')
     // Simulates a broken connection: none of its requests arrive.
     const cutOff = { value: () => Promise.reject(new FleetError('unavailable', 'cut off')) }
@@ -121,15 +124,19 @@ describeOnCluster('leader election by a Lease', () => {
     own.close()
   })
 
-  it('a leader steps down at its next renewal when its Lease was edited to name another host', async () => {
-    const name = newLease()
-    const first = candidate(name, 'first')
-    await until('it leads', () => first.leads)
-    const patch = '{"spec":{"holderIdentity":"another"}}'
-    await kubectl('-n', namespace, 'patch', 'lease', name, '--type', 'merge', '-p', patch)
-    await until('it does not lead', () => first.leader === 'another')
-    await until('it leads again once that lease has expired', () => first.leads)
-  })
+  it(
+    'a leader steps down at its next renewal when its Lease was edited to name another host',
+    waitsForEnd,
+    async () => {
+      const name = newLease()
+      const first = candidate(name, 'first', { ms: shortLeaseMs })
+      await until('it leads', () => first.leads)
+      const patch = '{"spec":{"holderIdentity":"another"}}'
+      await kubectl('-n', namespace, 'patch', 'lease', name, '--type', 'merge', '-p', patch)
+      await until('it does not lead', () => first.leader === 'another')
+      await until('it leads again once that lease has expired', () => first.leads)
+    },
+  )
 
   it('a Lease deleted by hand is recreated by the leader, and no other host leads meanwhile', async () => {
     const name = newLease()

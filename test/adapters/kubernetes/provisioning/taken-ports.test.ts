@@ -50,7 +50,7 @@ describeOnCluster('public ports that a program on the node has taken', () => {
       'two servers stand by',
       async () => {
         for (const { metadata, status } of await fleet.servers.list()) {
-          if (status.state === 'Initializing')
+          if (status.state === 'Initializing' || status.state === 'StandingBy')
             fleet.heartbeat(ids.get(metadata.name) ?? '', { state: 'StandingBy', health: 'Healthy', players: [] })
         }
         const servers = (await fleet.servers.list()).filter(({ status }) => status.state === 'StandingBy')

@@ -1,16 +1,18 @@
 /** Misspelled fields of a pod template, as API servers before and since 1.25 report them. */
 import { createFleet } from 'gamekeeper'
-import { kubernetesBackend } from 'gamekeeper/kubernetes'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { checkTemplate, droppedFields } from '../../../../adapters/kubernetes/provisioning/template-check.js'
 import { silentLogger } from '../../../../src/contracts/logger.js'
+import { defaultApiGroup } from '../../../../src/rules/model/wire.js'
 import { until } from '../../../e2e/until.js'
 import { kubectl, kubectlWith } from '../support/cluster.js'
 import { describeOnCluster } from '../support/describe-on-cluster.js'
 import { apiOf, configFor, fakeApiServer, respond } from '../support/fake-api-server.js'
 import { buildManifest } from '../support/fleets.js'
 import { ownNamespace } from '../support/own-namespace.js'
-import { nextRange } from '../support/support.js'
+import { open } from '../support/support.js'
+
+const openAt = (namespace: string) => open(namespace, { apiGroup: defaultApiGroup, logger: silentLogger })
 
 const template = { spec: { nodeSelectr: { pool: 'games' }, containers: [{ name: 'game', image: 'arena:1' }] } }
 
@@ -225,7 +227,7 @@ describeOnCluster('a build whose pods the cluster refuses for good', () => {
       'spec.template is no pod template that this cluster reads: ',
     ],
   ])('is refused for %s, when it is created or edited', { timeout: 300_000 }, async (_, pod, message) => {
-    const backend = kubernetesBackend({ namespaces: [space()], portRange: nextRange(10), logger: silentLogger })
+    const backend = openAt(space())
     const fleet = await createFleet({ backend, agent: { external: '192.0.2.1:56001' }, logger: silentLogger })
     onTestFinished(() => fleet.close())
     const ref = { namespace: space(), name: 'refused' }
@@ -246,7 +248,7 @@ describeOnCluster('a build whose pods the cluster refuses for good', () => {
   })
 
   it('is warned of by an Event, or is Invalid, if kubectl applies it', { timeout: 300_000 }, async () => {
-    const backend = kubernetesBackend({ namespaces: [space()], portRange: nextRange(10), logger: silentLogger })
+    const backend = openAt(space())
     const fleet = await createFleet({ backend, agent: { external: '192.0.2.1:56001' }, logger: silentLogger })
     onTestFinished(() => fleet.close())
     const apply = (name: string, container: object) => {
@@ -280,7 +282,7 @@ describeOnCluster('a build whose pods the cluster refuses for good', () => {
     'is allowed what only the pod of a server can have: host ports on the host network, mounts of the SDK',
     { timeout: 300_000 },
     async () => {
-      const backend = kubernetesBackend({ namespaces: [space()], portRange: nextRange(10), logger: silentLogger })
+      const backend = openAt(space())
       const fleet = await createFleet({ backend, agent: { external: '192.0.2.1:56001' }, logger: silentLogger })
       onTestFinished(() => fleet.close())
       const sidecar = {
@@ -304,7 +306,7 @@ describeOnCluster('a build with a field that pods do not have', () => {
     'is refused when it is created or edited through the fleet, and no pod is created',
     { timeout: 300_000 },
     async () => {
-      const backend = kubernetesBackend({ namespaces: [space()], portRange: nextRange(10), logger: silentLogger })
+      const backend = openAt(space())
       const fleet = await createFleet({ backend, agent: { external: '192.0.2.1:56001' }, logger: silentLogger })
       onTestFinished(() => fleet.close())
       const ref = { namespace: space(), name: 'arena' }
@@ -323,7 +325,7 @@ describeOnCluster('a build with a field that pods do not have', () => {
     'is warned of once by an Event if kubectl applies it, and the build is not refused',
     { timeout: 300_000 },
     async () => {
-      const backend = kubernetesBackend({ namespaces: [space()], portRange: nextRange(10), logger: silentLogger })
+      const backend = openAt(space())
       const fleet = await createFleet({ backend, agent: { external: '192.0.2.1:56001' }, logger: silentLogger })
       onTestFinished(() => fleet.close())
       const apply = (max: number) =>

@@ -16,7 +16,7 @@ describeOnCluster('a namespace that is deleted', () => {
     const [system, games] = [await make(), await makeNamespace(api)]
     onTestFinished(async () => void (await kubectl('delete', 'namespace', games, '--ignore-not-found', '--wait=false')))
     const options = { namespaces: [games], systemNamespace: system, portRange: nextRange(20), logger: silentLogger }
-    const backend = kubernetesBackend(options)
+    const backend = kubernetesBackend({ ...options, leaseMs: 15_000 })
     const fleet = await createFleet({ backend, agent: { external: '192.0.2.1:56001' }, logger: silentLogger })
     onTestFinished(() => fleet.close())
     await until('it leads', () => fleet.builds.list().then(() => true))

@@ -22,7 +22,7 @@ describeOnCluster('fleets with one namespace and two system namespaces', () => {
   })
 
   async function host(systemNamespace: string) {
-    const place = { namespaces: [games], systemNamespace, portRange: nextRange(10), leaseMs: 4_000 }
+    const place = { namespaces: [games], systemNamespace, portRange: nextRange(10), leaseMs: 15_000 }
     const backend = kubernetesBackend({ ...place, logger: silentLogger })
     const agent = { external: '192.0.2.1:56001' }
     const fleet = await createFleet({ backend, agent, logger: silentLogger })

@@ -134,7 +134,7 @@ describeOnCluster('the key of the fleet', () => {
       await all.first.store.close()
       await all.remove()
       const places = { namespaces: [all.namespace], systemNamespace: all.namespace, portRange: nextRange(10) }
-      const backend = kubernetesBackend({ ...places, leaseMs: 2_000 })
+      const backend = kubernetesBackend({ ...places, leaseMs: 15_000 })
       const fleet = await createFleet({ backend, agent: { external: '192.0.2.1:56001' } })
       onTestFinished(() => fleet.close())
       const refusal = await fleet.allocate({ buildID: 'b', sessionID: 's' }).catch((error: unknown) => error)
