@@ -17,7 +17,7 @@ import { makeExampleImages } from './support/example-images.js'
 import { sayTcp } from './support/support.js'
 
 const run = promisify(execFile)
-const waitOptions = { timeout: 60_000, interval: 500 }
+const waitOptions = { timeout: 180_000, interval: 500 }
 const page = 'docs/guides/kubernetes.md'
 const portRange = '25900-25949'
 
@@ -76,17 +76,17 @@ describeWith('helm', describeOnCluster)('the Helm chart on a cluster', () => {
     const field = 'jsonpath={.spec.clusterIP}'
     const address = await kubectl('get', 'svc', '-n', host, `gamekeeper-${service}`, '-o', field)
     return fetch(`http://${address}:${port}${path}`, {
-      signal: AbortSignal.timeout(20_000),
+      signal: AbortSignal.timeout(90_000),
       headers: { ...(token !== undefined && { authorization: `Bearer ${token}` }) },
       ...(body !== undefined && { method: 'POST', body: JSON.stringify(body) }),
     })
   }
   const allocate = (token: string | undefined, sessionID: string) =>
-    call('allocation', 5000, '/api/v1/allocate?wait=10', token, {
+    call('allocation', 5000, '/api/v1/allocate?wait=60', token, {
       ...{ buildID: '85ffe8da-c82f-4035-86c5-9d2b5f42d6f5', sessionID },
     })
 
-  it('installs, allocates, is upgraded while a match goes on, and leaves nothing', { timeout: 240_000 }, async () => {
+  it('installs, allocates, is upgraded while a match goes on, and leaves nothing', { timeout: 900_000 }, async () => {
     const settings = `--set 'namespaces={${games}}' --set portRange=${portRange}`
     const notes = await printed('helm install', settings)
     expect(notes).toContain(`http://gamekeeper-allocation.${host}:5000`)
@@ -123,10 +123,11 @@ describeWith('helm', describeOnCluster)('the Helm chart on a cluster', () => {
     const deployment = ['-n', host, 'deployment/gamekeeper'] as const
     await kubectl('set', 'env', ...deployment, `SYSTEM_NAMESPACE=${games}`)
     await expect(kubectl('rollout', 'status', ...deployment, '--timeout=15s')).rejects.toThrow('timed out')
-    expect(await kubectl('get', ...deployment, '-o', 'jsonpath={.status.readyReplicas}')).toBe('2')
+    const ready = () => kubectl('get', ...deployment, '-o', 'jsonpath={.status.readyReplicas}')
+    await vi.waitFor(async () => expect(await ready()).toBe('2'), waitOptions)
     expect(await (await allocate(token, sessionID)).json()).toEqual(allocation)
     await kubectl('rollout', 'undo', ...deployment)
-    await kubectl('rollout', 'status', ...deployment, '--timeout=60s')
+    await kubectl('rollout', 'status', ...deployment, '--timeout=180s')
 
     // The new hosts are heard at the address of the old ones, and the match goes on.
     const agent = () => kubectl('get', 'svc', '-n', host, 'gamekeeper-agent', '-o', 'jsonpath={.spec.clusterIP}')

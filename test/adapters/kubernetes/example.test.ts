@@ -90,7 +90,7 @@ describeOnCluster('examples/kubernetes', () => {
 
   it(
     'starts with one command, and allocates reachable servers through its Service while hosts are restarted and killed',
-    { timeout: 300_000 },
+    { timeout: 900_000 },
     async () => {
       await kubectl('apply', '-k', folder)
       await kubectl('apply', '-n', games, '-f', at('examples/kubernetes/more/arena.yaml'))
@@ -166,9 +166,12 @@ describeOnCluster('examples/kubernetes', () => {
         stream.mayBreak = true
         const { sessionID: last, ...game } = await stream.newSession()
         await kill()
-        // The session that was allocated last reaches its game as soon as another host leads.
-        const inTime = { timeout: 10_000, interval: 100 }
-        await vi.waitFor(async () => expect(await sayTcp(game.host, game.port, 'hello bob')).toContain(last), inTime)
+        // The session that was allocated last reaches its game once another host leads.
+        await vi.waitFor(async () => expect(await leader()).not.toBe(killed), waitOptions)
+        await vi.waitFor(
+          async () => expect(await sayTcp(game.host, game.port, 'hello bob')).toContain(last),
+          waitOptions,
+        )
         const state = 'jsonpath={.status.containerStatuses[0].restartCount} {.status.containerStatuses[0].ready}'
         await vi.waitFor(
           async () => expect(await kubectl('get', 'pod', '-n', host, killed, '-o', state)).toBe('1 true'),
