@@ -31,8 +31,9 @@ export class NodePorts {
   readonly #refused: AvoidedPorts
   /** Ports of pods that never started on a node, for an unknown reason. */
   readonly #suspected: AvoidedPorts
-  /** Ports of pods that are gone, which their node may not have freed yet. */
-  readonly #released: AvoidedPorts
+  /** Ports of pods that are gone, which their node may not have freed yet, the first first. */
+  readonly #released: { readonly node: string; readonly ports: readonly number[]; readonly until: number }[] = []
+  readonly #clock: Clock
 
   constructor(range: PortRange, clock: Clock, held: () => Iterable<TakenPort>) {
     this.#rotation = new PortRotation(range)
@@ -40,7 +41,7 @@ export class NodePorts {
     this.#foreign = new ForeignPorts(clock)
     this.#refused = new AvoidedPorts(clock, refusedMs)
     this.#suspected = new AvoidedPorts(clock, refusedMs)
-    this.#released = new AvoidedPorts(clock, releasedMs)
+    this.#clock = clock
   }
 
   /**
@@ -79,12 +80,20 @@ export class NodePorts {
 
   /** Records that the pod that used these ports on the node is gone. They may be used again at once. */
   release(node: string, ports: readonly number[]): void {
-    this.#released.mark(node, ports)
+    this.#forgetReleased()
+    if (ports.length > 0) this.#released.push({ node, ports, until: this.#clock.elapsed() + releasedMs })
   }
 
   /** Whether a pod that used one of these ports on the node went so recently that the node may still hold it. */
   isReleasing(node: string, ports: readonly number[]): boolean {
-    return this.#released.nodesOf(ports).includes(node)
+    this.#forgetReleased()
+    return this.#released.some((one) => one.node === node && one.ports.some((port) => ports.includes(port)))
+  }
+
+  #forgetReleased(): void {
+    const now = this.#clock.elapsed()
+    const kept = this.#released.findIndex(({ until }) => until > now)
+    this.#released.splice(0, kept === -1 ? this.#released.length : kept)
   }
 
   /** The nodes on which one of these ports is refused. The scheduler does not know of them. */
