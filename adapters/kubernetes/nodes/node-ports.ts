@@ -31,7 +31,7 @@ export class NodePorts {
   readonly #refused: AvoidedPorts
   /** Ports of pods that never started on a node, for an unknown reason. */
   readonly #suspected: AvoidedPorts
-  /** Ports of pods that are gone, which their node may not have freed yet, the first first. */
+  /** Ports of pods that are gone, which their node may not have freed yet, the oldest first. */
   readonly #released: { readonly node: string; readonly ports: readonly number[]; readonly until: number }[] = []
   readonly #clock: Clock
 

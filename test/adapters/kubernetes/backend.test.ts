@@ -21,7 +21,7 @@ function inPhase(backend: Backend, spec: InstanceSpec, phase: Instance['phase'])
 
 /**
  * For this test's pods only, so that the scheduler's messages about other tests' pods do not change. It has a condition: the controller manager of 1.20
- * crashes if a node without any is still there after a minute.
+ * may crash if a node without any is still there after a minute.
  */
 function ghostNode(name: string) {
   const resources = { pods: '10', cpu: '4', memory: '8Gi' }
