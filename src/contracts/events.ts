@@ -4,6 +4,7 @@ import { FleetError } from './errors.js'
 import { suggestion } from './option-checks.js'
 import type { AuditedAction, AuditedOutcome, Caller, CallerKind } from './call-options.js'
 import type { SessionEndReason } from '../rules/lifecycle/termination.js'
+import type { Decider } from '../rules/scaling/policies.js'
 import type { ConditionType, EndingReason, Health, Ref, ServerState } from '../rules/model/resources.js'
 
 interface EventBase {
@@ -61,6 +62,15 @@ interface AuditedBase {
 export type UnnumberedEvent =
   | ({ readonly type: 'BuildCreated' } & BuildEventBase)
   | ({ readonly type: 'BuildPatched'; readonly standingBy: number; readonly max: number } & BuildEventBase)
+  /**
+   * A scaling policy keeps another number of servers ready than before. Told at once if another policy decides, and else at most once a minute.
+   */
+  | ({
+      readonly type: 'StandingByDecided'
+      readonly standingBy: number
+      readonly before: number
+      readonly decider: Decider
+    } & BuildEventBase)
   /** The build's spec was changed by `builds.update`. */
   | ({ readonly type: 'BuildUpdated' } & BuildEventBase)
   | ({ readonly type: 'BuildDeleted' } & BuildEventBase)
@@ -213,6 +223,7 @@ const eventTypes: Readonly<Record<FleetEventType, true>> = {
   BuildDeleted: true,
   BuildHealthChanged: true,
   BuildPatched: true,
+  StandingByDecided: true,
   BuildPreparing: true,
   BuildUpdated: true,
   ConditionChanged: true,

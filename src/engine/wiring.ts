@@ -38,6 +38,7 @@ import { FailoverGrace } from './reconcile/failover-grace.js'
 import { Preparation } from './reconcile/preparation.js'
 import { Reconciler } from './reconcile/reconciler.js'
 import { Scaler, type ScalerDependencies } from './reconcile/scaler.js'
+import { ScalingPolicies } from './reconcile/scaling-policies.js'
 import { ServerActions } from './reconcile/server-actions.js'
 import { ServerStarter } from './reconcile/server-start.js'
 import { ServerTerminator } from './reconcile/server-termination.js'
@@ -138,7 +139,10 @@ export function wireEngine(engineDeps: EngineDependencies, state: EngineState) {
     activity,
   })
 
+  const counts = callerCounts(waitQueue, retryGrace)
+  const policies = new ScalingPolicies(ctx, { conditions, callers: counts.callers })
   const { failoverGrace, preparation, status, terminator, workQueue } = reconcileParts(ctx, observers, {
+    policies,
     writer,
     builds,
     details,
@@ -150,10 +154,18 @@ export function wireEngine(engineDeps: EngineDependencies, state: EngineState) {
     drainer,
     isDraining,
     parkedHeartbeats,
-    ...callerCounts(waitQueue, retryGrace),
+    ...counts,
   })
 
-  const allocator = new Allocator(ctx, { activity, writer, waitQueue, retryGrace, confirmations, isDraining })
+  const allocator = new Allocator(ctx, {
+    activity,
+    writer,
+    waitQueue,
+    retryGrace,
+    confirmations,
+    isDraining,
+    refused: (build) => policies.callerRefused(build),
+  })
   const creation = new BuildCreation(ctx, { events, loader, waitQueue })
   const operations = new BuildOperations(ctx, { creation, events, waitQueue, writer: builds })
   const changes = new ChangeHandlers(ctx, {
@@ -300,6 +312,7 @@ function storeResync(
 }
 
 interface ReconcilePartDependencies {
+  readonly policies: ScalingPolicies
   readonly writer: ServerWriter
   readonly builds: BuildWriter
   readonly details: DetailWriter
@@ -323,6 +336,7 @@ function reconcileParts(ctx: EngineContext, observers: Observers, deps: Reconcil
   const status = new StatusPublisher(ctx)
   const failoverGrace = new FailoverGrace(ctx)
   const scaler = new Scaler(ctx, {
+    policies: deps.policies,
     callers: deps.callers,
     choosyCallers: deps.choosyCallers,
     protectedSurplus: (build) => failoverGrace.surplusOf(build),

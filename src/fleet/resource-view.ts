@@ -2,7 +2,7 @@
 import { FleetError } from '../contracts/errors.js'
 import type { BuildEntry, ServerEntry } from '../engine/state/entries.js'
 import { lookUp } from '../engine/state/inventory.js'
-import { countsOf, generationsOf } from '../engine/state/queries.js'
+import { countsOf, statusOf } from '../engine/state/queries.js'
 import { secretMask } from '../rules/model/names.js'
 import { keyOf, type Ref, type RefLike } from '../rules/model/resources.js'
 import {
@@ -46,7 +46,7 @@ export class ResourceView {
   }
 
   build(build: BuildEntry): GameServerBuild {
-    return gameServerBuild(build.record, countsOf(build), this.apiGroup, generationsOf(build))
+    return gameServerBuild(build.record, countsOf(build), this.apiGroup, statusOf(build))
   }
 
   server(entry: ServerEntry): GameServer {

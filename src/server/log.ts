@@ -99,6 +99,7 @@ function levelOf(event: FleetEvent): 'debug' | 'info' | 'warn' | undefined {
   switch (event.type) {
     case 'BuildCreated':
     case 'BuildPatched':
+    case 'StandingByDecided':
     case 'BuildUpdated':
     case 'BuildDeleted':
     case 'Allocated':

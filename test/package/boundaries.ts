@@ -33,7 +33,8 @@ const hosts: Readonly<Record<string, readonly string[]>> = {
 }
 
 const layers: readonly Layer[] = [
-  { name: 'rules', paths: ['src/rules/'], layers: [], packages: [] },
+  { name: 'windows', paths: ['src/rules/scaling/windows.ts'], layers: [], packages: ['croner'] },
+  { name: 'rules', paths: ['src/rules/'], layers: ['windows'], packages: [] },
   { name: 'facade', paths: ['src/contracts/fleet.ts'], layers: ports, packages: [] },
   { name: 'contracts', paths: ['src/contracts/'], layers: ['rules'], packages: ['node:crypto'] },
   { name: 'util', paths: ['src/util/'], layers: ['contracts'], packages: [] },

@@ -58,6 +58,7 @@ export function kubeEventOf(event: FleetEvent, objects: ObjectLookup): KubeEvent
     }
     case 'TemplateFieldsSkipped':
     case 'BuildPatched':
+    case 'StandingByDecided':
     case 'BuildUpdated':
       return { type: 'Normal', reason: event.type, message, at, object: objects.build(event.build) }
     case 'MetadataKeysReserved':

@@ -4,7 +4,7 @@ import { Argument, type Command } from 'commander'
 import type { EndedGameSession, FleetClient, GameServer, GameServerBuild, GameSession } from '../../client/index.js'
 import { CommandLineError } from '../../config/usage-error.js'
 import { FleetError } from '../../contracts/errors.js'
-import { readinessOf } from '../../rules/model/build-status.js'
+import { readinessOf, standingByOf } from '../../rules/model/build-status.js'
 import { oneLine } from '../../server/log.js'
 import { addSourceOptions, needsHost, sessionNamed, type Source, type SourceFlags, sourceOf } from '../stored-fleet.js'
 import { type Column, tableLines, type Widths } from '../table.js'
@@ -280,9 +280,10 @@ function buildRow(item: GameServerBuild, now: number): Row {
 }
 
 /** `Ready`, or why it is not. */
-function statusOf({ spec, status }: GameServerBuild): string {
+function statusOf(item: GameServerBuild): string {
+  const { spec, status } = item
   const { conditions = [], crashesCount: crashes, currentStandingBy: standingBy } = status
-  const wanted = Math.max(0, Math.min(spec.standingBy, spec.max - status.currentActive))
+  const wanted = Math.max(0, Math.min(standingByOf(item), spec.max - status.currentActive))
   const { ready, reason } = readinessOf({ spec, crashes, conditions }, { wanted, standingBy })
   return ready ? 'Ready' : reason
 }

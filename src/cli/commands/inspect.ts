@@ -2,7 +2,9 @@
 import type { Command } from 'commander'
 import { checkEventType } from '../../contracts/events.js'
 import { oneLine } from '../../server/log.js'
-import type { GameServer, RefLike } from '../../client/index.js'
+import type { GameServer, GameServerBuild, RefLike } from '../../client/index.js'
+import type { ServerHistory } from '../../contracts/fleet.js'
+import { standingByOf } from '../../rules/model/build-status.js'
 import { FleetError, messageOf } from '../../contracts/errors.js'
 import { addClientOptions, argumentOf, type ClientFlags, commandTarget } from '../client.js'
 import { wholeNumber } from '../flags.js'
@@ -19,11 +21,16 @@ export function addInspection(program: Command, terminal: Terminal): void {
 function addExplain(program: Command, terminal: Terminal): void {
   const command = program
     .command('explain')
-    .description('Explain why a server is in its state, or why it ended.')
-    .argument('<server>', 'Name of the server, which may have ended.')
+    .description('Explain why a server is in its state, or why it ended, or how many servers a build keeps ready and why.')
+    .argument('<server>', 'Name of the server, which may have ended, or of a build.')
   addSourceOptions(command).action(async (server: string, flags: SourceFlags) => {
     const { fleet, client, ref } = await sourceOf(terminal, flags)
-    const history = await fleet.explain(ref(server))
+    const history = await historyOf(fleet, ref(server))
+    if ('spec' in history) {
+      if (flags.json) return terminal.print(JSON.stringify(history))
+      for (const line of buildLines(history)) terminal.print(oneLine(line))
+      return
+    }
     if (flags.json) return terminal.print(JSON.stringify(history))
     const { state, health, message } = history.server?.status ?? {}
     const now =
@@ -36,6 +43,31 @@ function addExplain(program: Command, terminal: Terminal): void {
     const next = nextStep(history.server?.status, argumentOf(ref(server)), lines.length > 0, client !== undefined)
     if (next !== undefined) terminal.print(`Next: ${next}`)
   })
+}
+
+/** Of the server, or else the build of this name. Throws `not-found`. */
+async function historyOf(fleet: Source['fleet'], ref: RefLike): Promise<ServerHistory | GameServerBuild> {
+  try {
+    return await fleet.explain(ref)
+  } catch (error) {
+    if (!FleetError.is(error, 'not-found')) throw error
+    return fleet.builds.get(ref).catch(() => {
+      throw error
+    })
+  }
+}
+
+/** What a build has and wants, and why. */
+function buildLines(build: GameServerBuild): readonly string[] {
+  const { metadata, spec, status } = build
+  const { conditions = [], scaling } = status
+  const wanted = `${status.currentStandingBy} of ${standingByOf(build)} ready`
+  const decided = scaling ? `it keeps ${scaling.standingBy} ready, as ${scaling.decider} decides: ${scaling.message}` : `it keeps ${spec.standingBy} ready, as its spec says`
+  return [
+    `${metadata.name} is ${status.health}: ${wanted}, ${status.currentActive} Active, at most ${spec.max}`,
+    decided,
+    ...conditions.map(({ type, message, lastTransitionTime }) => `${type} since ${lastTransitionTime}: ${message}`),
+  ]
 }
 
 const shownLines = 10

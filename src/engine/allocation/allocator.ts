@@ -39,6 +39,8 @@ interface AllocatorDependencies {
   readonly retryGrace: RetryGrace
   readonly confirmations: Pick<Confirmations, 'wait'>
   readonly isDraining: () => boolean
+  /** Called if a caller who does not wait is refused, because the build has no server. */
+  readonly refused: (build: BuildEntry) => void
 }
 
 export class Allocator {
@@ -272,7 +274,10 @@ export class Allocator {
     for (const timeOut of call.timedOutJoins?.splice(0) ?? []) timeOut()
     const waitedMs = this.#ctx.clock.elapsed() - since
     const leftMs = waitMs - waitedMs
-    if (leftMs <= 0) throw this.#noServerError(home, selection, waitedMs)
+    if (leftMs <= 0) {
+      this.#deps.refused(home.build)
+      throw this.#noServerError(home, selection, waitedMs)
+    }
     if (this.#isQueueFull() && !call.hadServer) throw queueFullError(waitQueue.total, this.#ctx.limits.maxWaiting)
     const waiting = {
       session: call.key,

@@ -8,10 +8,12 @@ import { besideMisfits, plan } from '../../rules/planning/scaling.js'
 import { graceSecondsOf } from '../../rules/validation/pod-template.js'
 import { type EngineContext, serverEvent } from '../context.js'
 import { lateReason } from '../instances/late-starts.js'
-import type { Bucket, BuildEntry } from '../state/entries.js'
-import { inUse, isCurrent, isHealthy, lateServers, scaledSpec, standingByIn } from '../state/queries.js'
+import type { ScalingPolicies } from './scaling-policies.js'
+import type { Bucket, BuildEntry, ServerEntry } from '../state/entries.js'
+import { inUse, isAged, isCurrent, isHealthy, lateServers, scaledSpec, standingByIn } from '../state/queries.js'
 
 export interface ScalerDependencies {
+  readonly policies: Pick<ScalingPolicies, 'decide'>
   /** Number of callers that are waiting for a server of the build, or that timed out and are expected to retry. */
   readonly callers: (build: BuildEntry) => number
   /** Of these, those that wait and that no ready server fits, and those that not every server fits and that are expected to retry. */
@@ -55,6 +57,7 @@ export class Scaler {
     const backoffMs = build.backoff.until - this.#ctx.clock.elapsed()
     // Always validated, so that the conditions are correct even if something else prevents new servers.
     const isValid = this.#deps.validateSpec(build)
+    const decideMs = isValid ? this.#deps.policies.decide(build) : undefined
     const mayCreate = backoffMs <= 0 && isValid && isHealthy(build)
     const draining = build.draining || this.#deps.isDraining()
     this.#updateUnstarted(build)
@@ -69,7 +72,7 @@ export class Scaler {
       ? this.#rollOut(build, mayCreate, proven.count)
       : this.#scaleTo(build, mayCreate, draining)
     if (partial) this.#ctx.enqueue(build)
-    return earliest(backoffMs, proven.nextMs)
+    return earliest(backoffMs, proven.nextMs, decideMs)
   }
 
   /** Adjusts the number of servers when there is no rolling update. Returns true if the limits cut the plan short. */
@@ -152,7 +155,9 @@ export class Scaler {
     this.#addServers(build, create)
     build.freedPorts += portsToFree + late
     this.#terminateLate(build, late, false)
-    this.#terminate(build, outdatedBuckets, replace, 'Replaced', 'it runs an earlier template of its build')
+    this.#terminate(build, outdatedBuckets, replace, 'Replaced', (entry) =>
+      isAged(entry) ? 'it has been standing by for too long' : 'it runs an earlier template of its build',
+    )
     this.#terminate(build, currentBuckets, surplus, 'ScaledDown', surplusMessage)
     return partial
   }
@@ -231,7 +236,7 @@ export class Scaler {
     buckets: readonly Bucket[],
     count: number,
     reason: EndingReason,
-    message: string,
+    message: string | ((entry: ServerEntry) => string),
   ): void {
     const { clock, inventory } = this.#ctx
     let left = count
@@ -240,7 +245,9 @@ export class Scaler {
       for (; left > 0 && bucket.size > 0; left--) {
         // Among starting servers, terminate the newest, because the others will be ready sooner.
         const entry = startingBuckets.has(name) ? bucket.last : bucket.first
-        if (entry) inventory.update(entry, transition(entry.record, { type: 'end', reason, message }, clock.now()))
+        if (!entry) continue
+        const event = { type: 'end' as const, reason, message: typeof message === 'string' ? message : message(entry) }
+        inventory.update(entry, transition(entry.record, event, clock.now()))
       }
     }
   }
@@ -284,8 +291,8 @@ function outdatedIn({ buckets }: BuildEntry): number {
 }
 
 /** Returns the shortest positive wait, or undefined if there is none. */
-function earliest(aMs: number, bMs: number): number | undefined {
-  const ms = Math.min(aMs > 0 ? aMs : Infinity, bMs > 0 ? bMs : Infinity)
+function earliest(...waits: readonly (number | undefined)[]): number | undefined {
+  const ms = Math.min(...waits.map((wait = 0) => (wait > 0 ? wait : Infinity)))
   return ms < Infinity ? ms : undefined
 }
 

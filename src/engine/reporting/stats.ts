@@ -17,7 +17,7 @@ export function buildStats({ inventory, waiting, maxServersPerBuild }: StatsDepe
     const { namespace, name, spec, crashes, conditions } = build.record
     return {
       build: { namespace, name },
-      standingBy: spec.standingBy,
+      standingBy: build.scaling?.decision.standingBy ?? spec.standingBy,
       max: spec.max,
       health: buildHealth(build.record),
       ready: readinessOfBuild(build, maxServersPerBuild).ready,

@@ -4,7 +4,7 @@ import type { BuildSpec } from '../../rules/model/resources.js'
 import { gameServerBuild } from '../../rules/model/wire.js'
 import type { EngineContext } from '../context.js'
 import type { BuildEntry } from '../state/entries.js'
-import { countsOf, generationsOf, readinessOfBuild } from '../state/queries.js'
+import { countsOf, readinessOfBuild, statusOf } from '../state/queries.js'
 
 const delayMs = 250
 
@@ -35,7 +35,7 @@ export class StatusPublisher {
   #publish(build: BuildEntry): void {
     this.#cancelScheduled.delete(build)
     if (build.deleted || this.#ctx.stopped()) return
-    const { status } = gameServerBuild(build.record, countsOf(build), '', generationsOf(build))
+    const { status } = gameServerBuild(build.record, countsOf(build), '', statusOf(build))
     const { spec } = build.record
     const readiness = readinessOfBuild(build, this.#ctx.limits.maxServersPerBuild)
     const text = JSON.stringify([status, readiness])

@@ -12,6 +12,7 @@ import type { Build, Condition, Maintenance, NewSession, Ref, Server, Session } 
 import type { Selection } from '../../rules/planning/selection.js'
 import { templateHash } from '../../rules/planning/rollout.js'
 import type { Candidates, CandidatePosition } from './candidates.js'
+import type { ScalingState } from './scaling-state.js'
 import { type Link, LinkedSet, unlinked } from './linked-set.js'
 import { isDraining } from './queries.js'
 
@@ -199,6 +200,8 @@ export interface BuildEntry {
   readonly dueReady: LinkedSet<ServerEntry>
   /** Undefined until they are needed: its servers may have several sessions, or a request selects them or looks for free seats. */
   candidates: Candidates | undefined
+  /** Undefined if its spec has no scaling policies, and until they have decided. */
+  scaling: ScalingState | undefined
   /** Template hash of the build's current spec. */
   templateHash: string
   /** The data that a new server begins with. */
@@ -223,6 +226,8 @@ export interface BuildEntry {
   crashedTemplate: string | undefined
   /** Number of connected players on all servers of the build, as their games last reported them. */
   players: number
+  /** Number of sessions in the records of its servers. */
+  sessions: number
   /** True while an operator is draining the build. */
   draining: boolean
   /** True while the build's record is being written. */
@@ -246,6 +251,7 @@ export function newBuild(record: Build, revision?: string): BuildEntry {
     parkedReady: new LinkedSet(({ nextHeartbeatLink }) => nextHeartbeatLink),
     dueReady: new LinkedSet(({ nextHeartbeatLink }) => nextHeartbeatLink),
     candidates: undefined,
+    scaling: undefined,
     templateHash: templateHash(record.spec),
     initialData: initialData(record.spec),
     formerData: undefined,
@@ -257,6 +263,7 @@ export function newBuild(record: Build, revision?: string): BuildEntry {
     lateMessage: undefined,
     crashedTemplate: undefined,
     players: 0,
+    sessions: 0,
     draining: isDraining(record),
     writing: false,
   }

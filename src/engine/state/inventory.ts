@@ -24,6 +24,7 @@ import { MachineLoads } from './machine-loads.js'
 import { NamedBuilds } from './named-builds.js'
 import { PlayerIndex } from './player-index.js'
 import { bucketOf, isDraining, isReady, placeOf, serverCount, serversOf } from './queries.js'
+import type { ScalingState } from './scaling-state.js'
 import { SessionIndex } from './session-index.js'
 
 /** What an inventory reports, in the order in which it happened. */
@@ -190,6 +191,7 @@ export class Inventory {
     this.#servers.set(keyOf(record), entry)
     this.#serversByHostId.set(entry.hostId, entry)
     this.#sessions.addAll(record, entry)
+    build.sessions += record.sessions.length
     entry.bucket = bucketOf(entry)
     build.buckets[entry.bucket].add(entry)
     build.candidates?.update(entry)
@@ -213,6 +215,14 @@ export class Inventory {
   markLate(entry: ServerEntry): void {
     entry.late = true
     this.#place(entry)
+    this.#handle()
+  }
+
+  /** Sets which idle servers are replaced for their age. */
+  setAged(scaling: ScalingState, aged: ReadonlySet<ServerEntry>): void {
+    const changed = [...scaling.aged, ...aged]
+    scaling.aged = aged
+    for (const entry of changed) if (this.#servers.get(keyOf(entry.record)) === entry) this.#place(entry)
     this.#handle()
   }
 
@@ -302,6 +312,7 @@ export class Inventory {
     this.players.remove(entry)
     const { build } = entry
     build.players -= entry.players.length
+    build.sessions -= entry.record.sessions.length
     build.buckets[entry.bucket].delete(entry)
     build.needsAction.delete(entry)
     build.withoutPort.delete(entry)
@@ -344,6 +355,7 @@ export class Inventory {
     entry.build.candidates?.update(entry)
     if (before.node !== record.node) this.#machineLoads?.update(entry)
     if (before.sessions !== record.sessions) {
+      entry.build.sessions += record.sessions.length - before.sessions.length
       this.players.sessionsChanged(entry, before, record)
     }
     this.#updatePlaces(entry)

@@ -7,9 +7,19 @@ import { clamped } from '../../rules/planning/scaling.js'
 import { endsOne, serversFor, withSessionsStandingBy } from '../../rules/lifecycle/server-sessions.js'
 import type { Bucket, BuildEntry, Place, ServerEntry } from './entries.js'
 
-/** True if the server runs, or will run, the build's current template. */
+/** True if the server runs, or will run, the build's current template, and is not to be replaced for its age. */
 export function isCurrent(entry: ServerEntry): boolean {
-  return entry.record.templateHash === entry.build.templateHash
+  return runsCurrentTemplate(entry) && !isAged(entry)
+}
+
+function runsCurrentTemplate({ build, record }: ServerEntry): boolean {
+  return record.templateHash === build.templateHash
+}
+
+/** True if the server is to be replaced, because it has been standing by for too long. */
+export function isAged(entry: ServerEntry): boolean {
+  const { scaling } = entry.build
+  return scaling !== undefined && scaling.aged.has(entry)
 }
 
 /** True while an operator is draining the build. */
@@ -98,9 +108,10 @@ export function standingByIn({ buckets }: BuildEntry): number {
 }
 
 /** The spec by which the build is scaled: its numbers as far as they are allowed, with as many servers as its sessions take. */
-export function scaledSpec({ candidates, record }: BuildEntry, maxServers: number): BuildSpec {
+export function scaledSpec({ candidates, record, scaling }: BuildEntry, maxServers: number): BuildSpec {
   const places = { free: candidates?.freePlaces ?? 0, perServer: candidates?.placesPerServer ?? 1 }
-  return withSessionsStandingBy(clamped(record.spec, maxServers), places)
+  const spec = scaling?.source === record.spec ? scaling.spec : record.spec
+  return withSessionsStandingBy(clamped(spec, maxServers), places)
 }
 
 /** Whether the build has the servers that it should have. */
@@ -148,10 +159,21 @@ export function generationsOf(build: BuildEntry): { readonly updated: number; re
   let outdated = 0
   for (const entry of serversOf(build)) {
     if (entry.record.state === 'Terminating') continue
-    if (isCurrent(entry)) updated++
+    if (runsCurrentTemplate(entry)) updated++
     else outdated++
   }
   return { updated, outdated }
+}
+
+/** What the public form of a build says beside its record and counts. Iterates over all servers, like `generationsOf`. */
+export function statusOf(build: BuildEntry) {
+  const decision = build.scaling?.decision
+  const scaling = decision && {
+    standingBy: decision.standingBy,
+    decider: decision.decider,
+    message: decision.message,
+  }
+  return { rollout: generationsOf(build), scaling }
 }
 
 /** True if the game has said that it has ended the session. Until that is durable, the record has it. */

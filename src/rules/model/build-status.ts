@@ -12,6 +12,7 @@ export interface Condition {
    * - `Draining`: an operator is draining the build; servers are neither allocated nor created.
    * - `Clamped`: standingBy was edited in the store to more than max, so max is used instead.
    * - `Invalid`: the spec was edited in the store and is no longer valid; no servers are created.
+   * - `ScalingOverridden`: standingBy was set by hand, and holds instead of the scaling policies for a time.
    */
   readonly type: ConditionType
   /** One machine-readable word: an error code, `NonZeroExit`, `Silent`… */
@@ -31,6 +32,7 @@ export const conditionTypes = [
   'Draining',
   'Clamped',
   'Invalid',
+  'ScalingOverridden',
 ] as const
 export type ConditionType = (typeof conditionTypes)[number]
 
@@ -116,6 +118,14 @@ export function readinessOf(build: ReadableBuild, { wanted, standingBy }: Readin
 /** `the process exited with code 3; its last output: ENOENT canyon.nav`. */
 export function crashText({ message, output }: Pick<BuildCrash, 'message' | 'output'>): string {
   return output === undefined ? message : `${message}; its last output: ${output}`
+}
+
+/** How many servers of a build should stand by: what its scaling policies have decided, or its spec says. */
+export function standingByOf(build: {
+  readonly spec: { readonly standingBy: number }
+  readonly status: { readonly scaling?: { readonly standingBy: number } }
+}): number {
+  return build.status.scaling?.standingBy ?? build.spec.standingBy
 }
 
 export function readyOfDesired(standingBy: number, desired: number): string {

@@ -210,6 +210,11 @@ const wordsFor: Readonly<Record<ConditionType, Words>> = {
     says: (name, ready) => `${name} has an invalid spec and gets no new servers: ${ready}`,
     action: 'Correct the field that the message names.',
   },
+  ScalingOverridden: {
+    says: (name) => `${name} keeps the number that was set by hand`,
+    severity: 'drained',
+    action: 'Nothing: the scaling policies decide again when the time is over, or when they are changed.',
+  },
 }
 
 /** What an operator can do about a condition. */

@@ -3,6 +3,7 @@
  */
 import type { Build, BuildSpec, Detail, Health, Ref, Server, ServerState } from './resources.js'
 import { type Counter, noData, type ValueList } from '../lifecycle/server-data.js'
+import type { Decider } from '../scaling/policies.js'
 import { type BuildCounts, type BuildHealth, buildHealth, readyOfDesired } from './build-status.js'
 
 export const defaultApiGroup = 'mps.gamekeeper.com'
@@ -41,16 +42,26 @@ export interface GameServerBuild {
     readonly currentPending: number
     readonly currentInitializing: number
     readonly health: BuildHealth
-    /** `"<currentStandingBy>/<spec.standingBy>"`. */
+    /** `"<currentStandingBy>/<spec.standingBy>"`, or with what the scaling policies have decided instead. */
     readonly currentStandingByReadyDesired: string
     /**
      * Number of servers that run the current template, and number that run an earlier one. Absent if no server runs an
      * earlier one.
      */
     readonly rollout?: { readonly updated: number; readonly outdated: number }
+    /** What the scaling policies have decided. Absent if the spec has none. */
+    readonly scaling?: ScalingStatus
     /** Absent if there are no conditions. */
     readonly conditions?: readonly WireCondition[]
   }
+}
+
+/** How many servers are kept ready, and why. */
+export interface ScalingStatus {
+  readonly standingBy: number
+  readonly decider: Decider
+  /** A sentence for people: what each policy asks for. */
+  readonly message: string
 }
 
 export interface ServerMetadata extends Metadata {
@@ -150,7 +161,13 @@ export function gameServerBuild(
   build: Build,
   counts: BuildCounts,
   apiGroup: string,
-  generations?: { readonly updated: number; readonly outdated: number },
+  {
+    rollout,
+    scaling,
+  }: {
+    readonly rollout?: { readonly updated: number; readonly outdated: number }
+    readonly scaling?: ScalingStatus | undefined
+  } = {},
 ): GameServerBuild {
   return {
     apiVersion: apiVersionOf(apiGroup),
@@ -164,8 +181,9 @@ export function gameServerBuild(
       currentPending: counts.pending,
       currentInitializing: counts.initializing,
       health: buildHealth(build),
-      currentStandingByReadyDesired: readyOfDesired(counts.standingBy, build.spec.standingBy),
-      ...(generations && generations.outdated > 0 && { rollout: generations }),
+      currentStandingByReadyDesired: readyOfDesired(counts.standingBy, scaling?.standingBy ?? build.spec.standingBy),
+      ...(rollout && rollout.outdated > 0 && { rollout }),
+      ...(scaling && { scaling }),
       ...(build.conditions.length > 0 && {
         conditions: build.conditions.map(({ type, reason, message, since }) => ({
           type,

@@ -14,6 +14,8 @@ import { allocationOrder, checkBuildSelection } from './allocation-schema.js'
 import { checkTemplate, podTemplate, type TemplateSupport } from './pod-template.js'
 import { allInOne, type Checked, invalid, isObject, type Problem, type Refused, valid } from './problem.js'
 import { checkRunPorts, expandRun, runFieldsIn, runSpec } from './run-schema.js'
+import { deciders } from '../scaling/policies.js'
+import { checkScaling, scalingSchema } from './scaling-schema.js'
 import type { NumberSchema, ObjectSchema } from './schema.js'
 import { apiVersion, buildName, count, kib, metadata, namespace, port, time } from './shared-schemas.js'
 import { compileDocument, type Validator } from './validator.js'
@@ -137,6 +139,7 @@ export const buildSpec = {
         'Number of sessions for which to keep room, on running servers and on those standing by. More servers than standingBy are kept ready if that takes more, at most max. Default: 0.',
       examples: [20],
     },
+    scaling: scalingSchema,
     eviction: {
       type: 'string',
       enum: evictions,
@@ -224,7 +227,7 @@ export const condition = {
   properties: {
     type: {
       type: 'string',
-      description: 'Crashing, CreateBlocked, Disappearing, LateServers, LongSession, Draining, Clamped or Invalid.',
+      description: 'Crashing, CreateBlocked, Disappearing, LateServers, LongSession, Draining, Clamped, Invalid or ScalingOverridden.',
       examples: ['Crashing'],
     },
     status: {
@@ -274,7 +277,7 @@ export const gameServerBuildSchema = {
         currentStandingByReadyDesired: {
           type: 'string',
           pattern: '^\\d+/\\d+$',
-          description: 'currentStandingBy and spec.standingBy, separated by a slash.',
+          description: 'currentStandingBy, and spec.standingBy or what the scaling policies have decided instead, separated by a slash.',
           examples: ['1/2'],
         },
         rollout: {
@@ -284,6 +287,21 @@ export const gameServerBuildSchema = {
           properties: {
             updated: { ...count, description: 'Number of servers that run the current template.' },
             outdated: { ...count, description: 'Number of servers that run an earlier template.' },
+          },
+        },
+        scaling: {
+          type: 'object',
+          description: 'What the scaling policies have decided. Absent if the spec has none.',
+          required: ['standingBy', 'decider', 'message'],
+          properties: {
+            standingBy: { ...count, description: 'Number of servers that are kept ready.' },
+            decider: {
+              type: 'string',
+              enum: deciders,
+              description:
+                'What has decided: the number in the spec, a policy, the time without use, or the number that was set by hand.',
+            },
+            message: { type: 'string', description: 'A human-readable sentence: what each policy asks for.' },
           },
         },
         conditions: {
@@ -344,6 +362,7 @@ export function readBuildInput(body: unknown): Checked<BuildInput> {
     checkDeclared(spec),
     checkBuildSelection(spec),
     checkSeveralSessions(spec),
+    spec.scaling && checkScaling(spec.scaling),
     template.ok ? undefined : run ? inTermsOf(run, template) : template,
   ]
   const [first, ...others]: readonly Problem[] = failed.flatMap((one) => one?.problem ?? [])
@@ -373,7 +392,7 @@ function expanded({ run, portsToExpose = [], template = {}, ...spec }: AnySpec):
 function copyOf(spec: BuildSpec, template: PodTemplateSpec): BuildSpec {
   const { buildID, standingBy, max, portsToExpose, crashesToMarkUnhealthy, health, termination, buildMetadata } = spec
   const { claimSeconds, seatsPerSession, sessionsPerServer, standingBySessions } = spec
-  const { eviction, counters, lists, labels, order } = spec
+  const { scaling, eviction, counters, lists, labels, order } = spec
   return {
     buildID,
     standingBy,
@@ -387,6 +406,7 @@ function copyOf(spec: BuildSpec, template: PodTemplateSpec): BuildSpec {
     ...(seatsPerSession !== undefined && { seatsPerSession }),
     ...(sessionsPerServer !== undefined && { sessionsPerServer }),
     ...(standingBySessions !== undefined && { standingBySessions }),
+    ...(scaling && { scaling: structuredClone(scaling) }),
     ...(eviction && { eviction }),
     ...(buildMetadata && { buildMetadata: { ...buildMetadata } }),
     ...(counters && { counters: structuredClone(counters) }),

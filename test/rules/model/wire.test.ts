@@ -74,7 +74,7 @@ describe('a GameServerBuild', () => {
 
   it('shows the progress of a rolling update while it has outdated servers', () => {
     const status = (updated: number, outdated: number) =>
-      gameServerBuild(aBuild(), some, group, frozen({ updated, outdated })).status
+      gameServerBuild(aBuild(), some, group, frozen({ rollout: { updated, outdated } })).status
     expect(status(3, 7).rollout).toStrictEqual({ updated: 3, outdated: 7 })
     expect(status(0, 7).rollout).toStrictEqual({ updated: 0, outdated: 7 })
     expect(status(10, 0)).not.toHaveProperty('rollout')

@@ -1,4 +1,5 @@
 /** How many servers of a build stand by, of those that should. Pure. */
+import { standingByOf } from '../../../rules/model/build-status.js'
 import { readyText } from '../../../rules/model/problems.js'
 import type { GameServerBuild } from '../../../rules/model/wire.js'
 import type { Counts } from './model.js'
@@ -12,14 +13,16 @@ export interface ReadyOfWanted {
   readonly isMaxReached: boolean
 }
 
-export function readinessOf({ spec, status }: Pick<GameServerBuild, 'spec' | 'status'>, counts: Counts): ReadyOfWanted {
+export function readinessOf(build: Pick<GameServerBuild, 'spec' | 'status'>, counts: Counts): ReadyOfWanted {
+  const { spec, status } = build
+  const wanted = standingByOf(build)
   const { Active, StandingBy, Pending, Initializing } = counts
   const starting = Pending + Initializing
   const isDrained = status.conditions?.some(({ type }) => type === 'Draining') ?? false
   const isMaxReached =
-    !isDrained && spec.max > 0 && Active + StandingBy + starting >= spec.max && StandingBy + starting < spec.standingBy
-  const text = readyText(StandingBy, spec.standingBy)
-  if (isDrained || spec.standingBy === 0) return { text, colour: 'grey', isMaxReached }
-  const isShort = StandingBy < spec.standingBy
+    !isDrained && spec.max > 0 && Active + StandingBy + starting >= spec.max && StandingBy + starting < wanted
+  const text = readyText(StandingBy, wanted)
+  if (isDrained || wanted === 0) return { text, colour: 'grey', isMaxReached }
+  const isShort = StandingBy < wanted
   return { text, colour: isShort ? (StandingBy === 0 ? 'red' : 'amber') : 'good', isMaxReached }
 }

@@ -36,6 +36,7 @@ export const kindWords: Readonly<Record<ProblemKind, string>> = {
   Draining: 'drained',
   Clamped: 'Clamped',
   Invalid: 'Invalid',
+  ScalingOverridden: 'set by hand',
   MaxReached: 'full',
   ServersUnhealthy: 'unhealthy servers',
   ServersPending: 'servers pending',

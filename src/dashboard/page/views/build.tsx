@@ -1,5 +1,6 @@
 /** One build: its servers, its problems, what it runs. */
 import { useEffect } from 'preact/hooks'
+import { standingByOf } from '../../../rules/model/build-status.js'
 import { keyOf, type Ref, serverStates } from '../../../rules/model/resources.js'
 import type { GameServerBuild } from '../../../rules/model/wire.js'
 import { useActivity } from '../charts/use-activity.js'
@@ -94,11 +95,17 @@ function Facts({ build, counts }: FactsProps) {
       <div>
         <dt>standing by</dt>
         <dd>
-          {counts.StandingBy.toLocaleString('en')} of {spec.standingBy.toLocaleString('en')}
+          {counts.StandingBy.toLocaleString('en')} of {standingByOf(build).toLocaleString('en')}
           {isMaxReached ? <span class="max-reached"> max reached</span> : null}{' '}
           <ScaleStep build={build} field="standingBy" by={-1} /> <ScaleStep build={build} field="standingBy" by={1} />
         </dd>
       </div>
+      {status.scaling ? (
+        <div class="wide">
+          <dt>kept ready by {status.scaling.decider}</dt>
+          <dd>{status.scaling.message}</dd>
+        </div>
+      ) : null}
       <div>
         <dt>max</dt>
         <dd>

@@ -182,6 +182,7 @@ const wholeFigures: Required<Omit<BuildCounts, 'crashesCount' | 'health' | 'cond
   ...{ currentActive: 1, currentStandingBy: 1, currentPending: 1, currentInitializing: 1 },
   currentStandingByReadyDesired: '1/2',
   rollout: { updated: 1, outdated: 1 },
+  scaling: { standingBy: 2, decider: 'buffer', message: 'buffer asks for 2' },
 }
 
 const ready: Required<ReadyCondition> = {

@@ -145,6 +145,7 @@ const offers: Readonly<Record<ProblemKind, readonly Offer[]>> = {
   Draining: ['resume'],
   Clamped: ['scale', 'spec'],
   Invalid: ['spec'],
+  ScalingOverridden: ['scale', 'spec'],
   MaxReached: ['scale', 'sessions'],
   ServersUnhealthy: ['log', 'server'],
   ServersPending: ['server', 'spec'],

@@ -1,0 +1,55 @@
+/** Lets a number rise at once and fall slowly. Pure. */
+
+export interface Patience {
+  /** The number as it is followed. */
+  readonly level: number
+  /** What was asked for within the delay, the highest first, each lower one later than the one before it; the last is asked for now. */
+  readonly asked: readonly Ask[]
+  /** When the level fell last, ms. */
+  readonly loweredAt: number
+}
+
+interface Ask {
+  readonly level: number
+  /** Until when it was asked for, ms. */
+  readonly until: number
+}
+
+export interface PatienceLimits {
+  /** How long something lower must be asked for before the level falls. */
+  readonly delayMs: number
+  /** By how many it may fall in a minute. */
+  readonly perMinute: number
+}
+
+/** The beginning: what is there now counts as asked for. */
+export function patientFrom(level: number, now: number): Patience {
+  return { level, asked: [{ level, until: now }], loweredAt: -Infinity }
+}
+
+/**
+ * The level follows the highest number asked for within the delay: it rises to it at once, and falls to it by `perMinute` a minute, in steps at
+ * least a second apart. So while the numbers asked for go up and down within one delay, it stays where it is. `now` must not decrease.
+ * `nextMs` is the time until it changes if nothing else is asked for.
+ */
+export function follow(
+  before: Patience,
+  level: number,
+  now: number,
+  { delayMs, perMinute }: PatienceLimits,
+): { readonly patience: Patience; readonly nextMs: number | undefined } {
+  const held = before.asked.map((ask, index) => (index === before.asked.length - 1 ? { ...ask, until: now } : ask))
+  const recent = held.filter((ask) => ask.until + delayMs > now && ask.level > level)
+  const asked = [...recent, { level, until: now }]
+  const floor = asked[0]?.level ?? level
+  const stepMs = Math.max(1_000, 60_000 / perMinute)
+  const restMs = before.loweredAt + stepMs - now
+  const mayFall = floor < before.level && restMs <= 0
+  const fallen = Math.max(floor, before.level - Math.floor((perMinute * stepMs) / 60_000))
+  const next = floor >= before.level ? floor : mayFall ? fallen : before.level
+  const loweredAt = mayFall ? now : before.loweredAt
+  const patience = { level: next, asked, loweredAt }
+  const first = recent[0]
+  if (next > floor) return { patience, nextMs: mayFall ? stepMs : restMs }
+  return { patience, nextMs: first && first.until + delayMs - now }
+}

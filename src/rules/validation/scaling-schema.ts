@@ -1,0 +1,177 @@
+/** The schema of a build's scaling policies, and what a schema cannot express. Pure. */
+import { type Buffer, bufferUnits, type Scaling } from '../scaling/policies.js'
+import { cronProblem, timeZoneProblem, type Window } from '../scaling/windows.js'
+import { invalid, type Refused } from './problem.js'
+import type { ArraySchema, NumberSchema, ObjectSchema, StringSchema } from './schema.js'
+import { count } from './shared-schemas.js'
+
+const seconds = { type: 'integer', minimum: 1, expected: 'an integer ≥ 1, in seconds' } as const satisfies NumberSchema
+const duration = { type: 'integer', minimum: 0, expected: 'an integer ≥ 0, in seconds' } as const satisfies NumberSchema
+
+const bufferFields = {
+  min: { ...count, description: 'At least so many. Default: 0.', examples: [2] },
+  percent: {
+    type: 'integer',
+    minimum: 0,
+    maximum: 1_000,
+    description: 'Percentage of the servers in use, or of the sessions, rounded up. Default: 0.',
+    examples: [20],
+  },
+  max: { ...count, description: "At most so many. Default: the build's max.", examples: [40] },
+  of: {
+    type: 'string',
+    enum: bufferUnits,
+    description:
+      'What is counted. servers (default): idle servers, for the servers in use. sessions: free places, for the sessions that there are, on builds with sessionsPerServer.',
+  },
+} as const
+
+const cron = {
+  type: 'string',
+  maxLength: 200,
+  expected: 'a cron expression with five fields',
+  description: 'Cron expression with five fields: minute, hour, day of the month, month, day of the week.',
+} as const satisfies StringSchema
+
+const timeZone = {
+  type: 'string',
+  maxLength: 100,
+  description: 'IANA name of the time zone of the cron expressions.',
+  examples: ['Europe/Berlin'],
+} as const satisfies StringSchema
+
+const start = { ...cron, description: `When the window opens. ${cron.description}`, examples: ['0 18 * * *'] }
+const end = { ...cron, description: `When it closes. ${cron.description}`, examples: ['0 23 * * *'] }
+
+const windows = {
+  type: 'array',
+  minItems: 1,
+  maxItems: 50,
+  items: {
+    type: 'object',
+    unknownFields: 'refuse',
+    expected: 'an object with start, end and numbers',
+    required: ['start', 'end'],
+    properties: {
+      name: { type: 'string', maxLength: 100, description: 'For people. Default: its start.', examples: ['evening'] },
+      start,
+      end,
+      ...bufferFields,
+    },
+  },
+  description: 'Windows of time, each with its own numbers. Of those that are open, the first counts.',
+} as const satisfies ArraySchema
+
+export const scalingSchema = {
+  type: 'object',
+  unknownFields: 'refuse',
+  minProperties: 1,
+  expected: 'an object of scaling policies',
+  description:
+    'Policies by which the number of servers kept ready follows demand. The largest number counts, standingBy included, at most max.',
+  dependentRequired: { replaceWindow: ['maxIdleAgeSeconds'] },
+  properties: {
+    buffer: {
+      type: 'object',
+      unknownFields: 'refuse',
+      minProperties: 1,
+      expected: 'an object with min, percent or both',
+      description: 'The larger of min and percent, at most max.',
+      properties: bufferFields,
+    },
+    schedule: {
+      type: 'object',
+      unknownFields: 'refuse',
+      expected: 'an object with timeZone and windows',
+      description: 'Numbers for certain times.',
+      required: ['timeZone', 'windows'],
+      properties: { timeZone, windows },
+    },
+    scaleDown: {
+      type: 'object',
+      unknownFields: 'refuse',
+      minProperties: 1,
+      expected: 'an object with delaySeconds, perMinute or both',
+      description: 'How the number falls. It rises at once.',
+      properties: {
+        delaySeconds: {
+          ...duration,
+          maximum: 86_400,
+          description: 'How long fewer servers must be enough before the number falls. Default: 300.',
+        },
+        perMinute: {
+          type: 'integer',
+          minimum: 1,
+          maximum: 100_000,
+          description: 'By how many servers the number then falls in a minute. Default: 10.',
+        },
+      },
+    },
+    idleSeconds: {
+      ...seconds,
+      description:
+        'Time without a session and without callers after which the build keeps no server at all, until a caller comes. For builds of developers. Default: unlimited.',
+    },
+    overrideSeconds: {
+      ...duration,
+      maximum: 604_800,
+      description:
+        'For how long a standingBy that is set by hand, with a patch or kubectl scale, holds instead of the policies. 0: it is one of them. Default: 3,600.',
+    },
+    maxIdleAgeSeconds: {
+      ...seconds,
+      description:
+        'Servers that have been standing by for longer are replaced, a few at a time, as in a rolling update. Default: unlimited.',
+    },
+    replaceWindow: {
+      type: 'object',
+      unknownFields: 'refuse',
+      expected: 'an object with timeZone, start and end',
+      description: 'When servers are replaced for their age. Default: at any time.',
+      required: ['timeZone', 'start', 'end'],
+      properties: { timeZone, start, end },
+    },
+  },
+} as const satisfies ObjectSchema
+
+/** What a schema cannot express. The path of the first problem begins with `spec.scaling`. */
+export function checkScaling({ buffer, schedule, replaceWindow }: Scaling): Refused | undefined {
+  const path = 'spec.scaling'
+  return (
+    (buffer && checkBuffer(buffer, `${path}.buffer`)) ??
+    (schedule && checkTimeZone(schedule.timeZone, `${path}.schedule`)) ??
+    firstOf(schedule?.windows ?? [], (window, index) => {
+      const at = `${path}.schedule.windows[${index}]`
+      return checkWindow(window, at) ?? checkBuffer(window, at)
+    }) ??
+    (replaceWindow &&
+      (checkTimeZone(replaceWindow.timeZone, `${path}.replaceWindow`) ??
+        checkWindow(replaceWindow, `${path}.replaceWindow`)))
+  )
+}
+
+function checkBuffer({ min, percent, max }: Buffer, path: string): Refused | undefined {
+  if (min === undefined && percent === undefined) return invalid(path, 'must have min, percent or both')
+  if (min === undefined || max === undefined || min <= max) return undefined
+  return invalid(`${path}.min`, `must be at most ${path}.max, but min is ${min} and max is ${max}`)
+}
+
+function checkTimeZone(timeZone: string, path: string): Refused | undefined {
+  const problem = timeZoneProblem(timeZone)
+  return problem === undefined ? undefined : invalid(`${path}.timeZone`, `${problem}, but is ${JSON.stringify(timeZone)}`)
+}
+
+function checkWindow(window: Window, path: string): Refused | undefined {
+  return firstOf(['start', 'end'] as const, (field) => {
+    const problem = cronProblem(window[field])
+    return problem === undefined ? undefined : invalid(`${path}.${field}`, `${problem}, but is ${JSON.stringify(window[field])}`)
+  })
+}
+
+function firstOf<T>(items: readonly T[], check: (item: T, index: number) => Refused | undefined): Refused | undefined {
+  for (const [index, item] of items.entries()) {
+    const refused = check(item, index)
+    if (refused) return refused
+  }
+  return undefined
+}
