@@ -79,6 +79,17 @@ export type {
   SessionTarget,
 } from './contracts/sessions.js'
 export type { Seats } from './rules/lifecycle/server-sessions.js'
+export type {
+  BufferPolicy,
+  BufferUnit,
+  CronWindow,
+  Decider,
+  ReplaceWindow,
+  ScaleDown,
+  ScalingSpec,
+  SchedulePolicy,
+  ScheduleWindow,
+} from './rules/scaling/policies.js'
 export type { Collection, DamagedRecord, RecordKind, Store, StoreCheck, Versioned } from './contracts/store.js'
 export { createFleet } from './fleet/create-fleet.js'
 export { fleetOnce } from './fleet/create-fleet.js'

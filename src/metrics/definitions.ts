@@ -21,7 +21,7 @@ export const definitions = {
   },
   gamekeeper_build_standing_by: {
     type: 'gauge',
-    help: 'Desired number of servers standing by (spec.standingBy).',
+    help: 'Desired number of servers standing by (spec.standingBy, or what the scaling policies have decided).',
     labels: build,
   },
   gamekeeper_build_max: { type: 'gauge', help: 'Maximum number of servers (spec.max).', labels: build },

@@ -13,6 +13,7 @@ import {
   type FleetOptions,
   type GameServer,
   type Store,
+  type BuildSpec,
 } from 'gamekeeper'
 import { memoryBackend, type MemoryBackend, type MemoryBackendOptions, type MemoryServer } from 'gamekeeper/memory'
 import {
@@ -182,12 +183,13 @@ export interface BuildOverrides {
   readonly crashesToMarkUnhealthy?: number
   readonly graceSeconds?: number
   readonly buildMetadata?: Readonly<Record<string, string>>
+  readonly scaling?: BuildSpec['scaling']
 }
 
 /** A build as a host app writes it. Its buildID defaults to its name. */
 export function aBuild(overrides: BuildOverrides = {}) {
   const { name = 'arena', namespace, buildID = name, standingBy = 2, max = 10, portsToExpose = [7777] } = overrides
-  const { crashesToMarkUnhealthy, graceSeconds, buildMetadata } = overrides
+  const { crashesToMarkUnhealthy, graceSeconds, buildMetadata, scaling } = overrides
   return {
     metadata: { name, ...(namespace !== undefined && { namespace }) },
     spec: {
@@ -197,6 +199,7 @@ export function aBuild(overrides: BuildOverrides = {}) {
       portsToExpose,
       ...(crashesToMarkUnhealthy !== undefined && { crashesToMarkUnhealthy }),
       ...(buildMetadata !== undefined && { buildMetadata }),
+      ...(scaling !== undefined && { scaling }),
       template: {
         spec: {
           containers: [{ name: 'game' }],

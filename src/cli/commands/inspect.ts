@@ -21,7 +21,9 @@ export function addInspection(program: Command, terminal: Terminal): void {
 function addExplain(program: Command, terminal: Terminal): void {
   const command = program
     .command('explain')
-    .description('Explain why a server is in its state, or why it ended, or how many servers a build keeps ready and why.')
+    .description(
+      'Explain why a server is in its state, or why it ended, or how many servers a build keeps ready and why.',
+    )
     .argument('<server>', 'Name of the server, which may have ended, or of a build.')
   addSourceOptions(command).action(async (server: string, flags: SourceFlags) => {
     const { fleet, client, ref } = await sourceOf(terminal, flags)
@@ -62,7 +64,9 @@ function buildLines(build: GameServerBuild): readonly string[] {
   const { metadata, spec, status } = build
   const { conditions = [], scaling } = status
   const wanted = `${status.currentStandingBy} of ${standingByOf(build)} ready`
-  const decided = scaling ? `it keeps ${scaling.standingBy} ready, as ${scaling.decider} decides: ${scaling.message}` : `it keeps ${spec.standingBy} ready, as its spec says`
+  const decided = scaling
+    ? `it keeps ${scaling.standingBy} ready, as ${scaling.decider} decides: ${scaling.message}`
+    : `it keeps ${spec.standingBy} ready, as its spec says`
   return [
     `${metadata.name} is ${status.health}: ${wanted}, ${status.currentActive} Active, at most ${spec.max}`,
     decided,

@@ -38,17 +38,23 @@ export class ScalingPolicies {
   decide(build: BuildEntry): number | undefined {
     const { clock } = this.#ctx
     const { spec } = build.record
-    if (!spec.scaling) return this.#forget(build)
+    const { scaling } = spec
+    if (!scaling) return this.#forget(build)
+    const { schedule } = scaling
     const now = { wall: clock.now(), elapsed: clock.elapsed() }
     const before = build.scaling
     const override = this.#overrideOf(build, spec, now)
     const isUsed = inUse(build) > 0 || this.#deps.callers(build) > 0
     const idleSince = isUsed ? undefined : (before?.idleSince ?? now.elapsed)
-    const open = spec.scaling.schedule && cached(before?.open, spec, now.wall, () => openWindow(spec.scaling!.schedule!, now.wall))
+    const open = schedule && cached(before?.open, spec, now.wall, () => openWindow(schedule, now.wall))
     const decision = decide(
-      { fixed: spec, scaling: spec.scaling },
+      { fixed: spec, scaling },
       { inUse: inUse(build), sessions: build.sessions, idleSince, overriddenUntil: override?.until },
-      { before: before?.decision.followed ?? followedFrom(startingIn(build) + standingByIn(build), now), now, open: open?.value },
+      {
+        before: before?.decision.followed ?? followedFrom(startingIn(build) + standingByIn(build), now),
+        now,
+        open: open?.value,
+      },
     )
     build.scaling = {
       source: spec,
@@ -138,7 +144,9 @@ export class ScalingPolicies {
     scaling.agesDueAt = now.elapsed + ageReviewMs
     const { ready, outdatedReady } = build.buckets
     const left = [...scaling.aged].filter((entry) => entry.bucket === 'outdatedReady' && isAged(entry))
-    const old = [...ready].filter(({ standingBySince = Infinity }) => standingBySince + maxIdleAgeSeconds * 1_000 <= now.elapsed)
+    const old = [...ready].filter(
+      ({ standingBySince = Infinity }) => standingBySince + maxIdleAgeSeconds * 1_000 <= now.elapsed,
+    )
     const most = Math.max(1, Math.floor((ready.size + outdatedReady.size) / 10))
     inventory.setAged(scaling, new Set([...left, ...old.toSorted(byAge)].slice(0, most)))
     return ageReviewMs
@@ -156,7 +164,11 @@ function recordedOverride({ record }: BuildEntry, ms: number): Override | undefi
 }
 
 /** The same object while nothing changes. */
-function withNumbers(before: ScalingState | undefined, spec: BuildSpec, { standingBy, standingBySessions }: Decision): BuildSpec {
+function withNumbers(
+  before: ScalingState | undefined,
+  spec: BuildSpec,
+  { standingBy, standingBySessions }: Decision,
+): BuildSpec {
   const known = before?.source === spec ? before.spec : undefined
   if (known?.standingBy === standingBy && known.standingBySessions === standingBySessions) return known
   return { ...spec, standingBy, standingBySessions }

@@ -4,7 +4,7 @@
  */
 import type { Counter, ServerData, ValueList } from '../lifecycle/server-data.js'
 import type { Ending, EndingReason } from '../lifecycle/termination.js'
-import type { Scaling } from '../scaling/policies.js'
+import type { ScalingSpec } from '../scaling/policies.js'
 import type { AllocationOrder } from './allocation-request.js'
 import type { Condition } from './build-status.js'
 
@@ -63,7 +63,7 @@ export interface BuildSpec {
    */
   readonly standingBySessions?: number
   /** Policies by which the number of servers kept ready follows demand; `standingBy` is one of them. Absent: it is `standingBy`. */
-  readonly scaling?: Scaling
+  readonly scaling?: ScalingSpec
   /** When a server may be evicted, for example by a node scale-down. Default: `whenIdle`. */
   readonly eviction?: Eviction
   /** Passed to every game server through its SDK. */

@@ -1,11 +1,13 @@
 /** How many servers a build keeps ready: its policies, what each asks for, and which of them decides. Pure. */
 import { follow, type Patience, type PatienceLimits, patientFrom } from './patience.js'
-import { type Window, windowAt } from './windows.js'
+import { type CronWindow, windowAt } from './windows.js'
+
+export type { CronWindow } from './windows.js'
 
 /** Policies by which the number of servers that a build keeps ready follows demand. Without any, it is `standingBy`. */
-export interface Scaling {
-  readonly buffer?: Buffer
-  readonly schedule?: Schedule
+export interface ScalingSpec {
+  readonly buffer?: BufferPolicy
+  readonly schedule?: SchedulePolicy
   /** How the number falls. It rises at once. */
   readonly scaleDown?: ScaleDown
   /** Time without a session and without callers after which the build keeps no server at all, until a caller comes. Default: unlimited. */
@@ -19,7 +21,7 @@ export interface Scaling {
 }
 
 /** The larger of a number and a percentage, at most `max`. */
-export interface Buffer {
+export interface BufferPolicy {
   /** Default: 0. */
   readonly min?: number
   /** Of the servers in use, or of the sessions. Default: 0. */
@@ -36,14 +38,14 @@ export interface Buffer {
 export const bufferUnits = ['servers', 'sessions'] as const
 export type BufferUnit = (typeof bufferUnits)[number]
 
-export interface Schedule {
+export interface SchedulePolicy {
   /** IANA name: `Europe/Berlin`. */
   readonly timeZone: string
   /** Of those that are open, the first counts. */
-  readonly windows: readonly ScheduledBuffer[]
+  readonly windows: readonly ScheduleWindow[]
 }
 
-export interface ScheduledBuffer extends Buffer, Window {
+export interface ScheduleWindow extends BufferPolicy, CronWindow {
   /** For people. Default: its `start`. */
   readonly name?: string
 }
@@ -55,7 +57,7 @@ export interface ScaleDown {
   readonly perMinute?: number
 }
 
-export interface ReplaceWindow extends Window {
+export interface ReplaceWindow extends CronWindow {
   /** IANA name: `Europe/Berlin`. */
   readonly timeZone: string
 }
@@ -85,7 +87,7 @@ export interface Demand {
 
 /** The window that is open. */
 export interface OpenWindow {
-  readonly window: ScheduledBuffer | undefined
+  readonly window: ScheduleWindow | undefined
   /** Wall time in ms until which that holds. */
   readonly until: number
 }
@@ -128,12 +130,12 @@ const defaultOverrideSeconds = 3_600
 const defaultScaleDown = { delaySeconds: 300, perMinute: 10 }
 
 /** How long a number that is set by hand holds, in ms. */
-export function overrideMs({ overrideSeconds = defaultOverrideSeconds }: Scaling): number {
+export function overrideMs({ overrideSeconds = defaultOverrideSeconds }: ScalingSpec): number {
   return overrideSeconds * 1_000
 }
 
 /** Which window of the schedule is open, of several the first. */
-export function openWindow({ timeZone, windows }: Schedule, now: number): OpenWindow {
+export function openWindow({ timeZone, windows }: SchedulePolicy, now: number): OpenWindow {
   const states = windows.map((window) => ({ window, ...windowAt(window, timeZone, now) }))
   return {
     window: states.find(({ isOpen }) => isOpen)?.window,
@@ -151,7 +153,7 @@ export function followedFrom(idle: number, now: Now): Followed {
  * holds instead until its time is over, and a build that nobody uses keeps nothing after `idleSeconds`.
  */
 export function decide(
-  { fixed, scaling }: { readonly fixed: FixedNumbers; readonly scaling: Scaling },
+  { fixed, scaling }: { readonly fixed: FixedNumbers; readonly scaling: ScalingSpec },
   demand: Demand,
   { before, now, open }: { readonly before: Followed; readonly now: Now; readonly open: OpenWindow | undefined },
 ): Decision {
@@ -163,7 +165,13 @@ export function decide(
   const idleMs = demand.idleSince === undefined ? 0 : now.elapsed - demand.idleSince
   const allowedMs = scaling.idleSeconds === undefined ? Infinity : scaling.idleSeconds * 1_000
   if (idleMs >= allowedMs) {
-    return settled('idle', { servers: 0, sessions: 0 }, `nobody has used it for ${scaling.idleSeconds} s`, undefined, now)
+    return settled(
+      'idle',
+      { servers: 0, sessions: 0 },
+      `nobody has used it for ${scaling.idleSeconds} s`,
+      undefined,
+      now,
+    )
   }
   const votes = votesOf({ fixed, scaling }, demand, open)
   const wanted = {
@@ -202,17 +210,16 @@ function settled(
 }
 
 function votesOf(
-  { fixed, scaling: { buffer, schedule } }: { readonly fixed: FixedNumbers; readonly scaling: Scaling },
+  { fixed, scaling: { buffer, schedule } }: { readonly fixed: FixedNumbers; readonly scaling: ScalingSpec },
   demand: Demand,
   open: OpenWindow | undefined,
 ): readonly Vote[] {
-  const votes: Vote[] = [
-    { by: 'standingBy', ...numbersOf(fixed), reason: `standingBy asks for ${fixed.standingBy}` },
-  ]
+  const votes: Vote[] = [{ by: 'standingBy', ...numbersOf(fixed), reason: `standingBy asks for ${fixed.standingBy}` }]
   if (buffer) votes.push(bufferVote('buffer', 'buffer', buffer, demand))
   const window = open?.window
   if (window) votes.push(bufferVote('schedule', `schedule (${window.name ?? window.start})`, window, demand))
-  else if (schedule) votes.push({ by: 'schedule', servers: 0, sessions: 0, reason: 'no window of the schedule is open' })
+  else if (schedule)
+    votes.push({ by: 'schedule', servers: 0, sessions: 0, reason: 'no window of the schedule is open' })
   return votes
 }
 
@@ -223,7 +230,7 @@ function numbersOf({ standingBy, standingBySessions = 0 }: FixedNumbers): Pick<V
 function bufferVote(
   by: Decider,
   name: string,
-  { min = 0, percent = 0, max = Infinity, of = 'servers' }: Buffer,
+  { min = 0, percent = 0, max = Infinity, of = 'servers' }: BufferPolicy,
   { inUse, sessions }: Demand,
 ): Vote {
   const used = of === 'servers' ? inUse : sessions
@@ -231,9 +238,7 @@ function bufferVote(
   const what = of === 'servers' ? '' : ' free places'
   const share = percent === 0 ? '' : ` (${percent} % of ${used}${of === 'servers' ? ' in use' : ' sessions'})`
   const reason = `${name} asks for ${wanted}${what}${share}`
-  return of === 'servers'
-    ? { by, servers: wanted, sessions: 0, reason }
-    : { by, servers: 0, sessions: wanted, reason }
+  return of === 'servers' ? { by, servers: wanted, sessions: 0, reason } : { by, servers: 0, sessions: wanted, reason }
 }
 
 /** The first of those that ask for most. */
@@ -242,7 +247,7 @@ function deciderOf(votes: readonly Vote[]): Decider {
   return most?.by ?? 'standingBy'
 }
 
-function limitsOf({ scaleDown = {} }: Scaling): PatienceLimits {
+function limitsOf({ scaleDown = {} }: ScalingSpec): PatienceLimits {
   const { delaySeconds, perMinute } = { ...defaultScaleDown, ...scaleDown }
   return { delayMs: delaySeconds * 1_000, perMinute }
 }

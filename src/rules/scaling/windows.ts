@@ -5,7 +5,7 @@
 import { Cron } from 'croner'
 
 /** Open from each time of `start` to the next of `end`. Cron expressions with five fields: minute, hour, day, month, day of the week. */
-export interface Window {
+export interface CronWindow {
   readonly start: string
   readonly end: string
 }
@@ -20,7 +20,7 @@ export interface WindowState {
  * Whether the window is open at a time: whether its end comes before its next start. A time that a clock change skips counts as the first
  * one after it, and one that occurs twice as the first of the two.
  */
-export function windowAt({ start, end }: Window, timeZone: string, now: number): WindowState {
+export function windowAt({ start, end }: CronWindow, timeZone: string, now: number): WindowState {
   const starts = nextTime(start, timeZone, now)
   const ends = nextTime(end, timeZone, now)
   return { isOpen: ends < starts, until: Math.min(starts, ends) }

@@ -227,7 +227,8 @@ export const condition = {
   properties: {
     type: {
       type: 'string',
-      description: 'Crashing, CreateBlocked, Disappearing, LateServers, LongSession, Draining, Clamped, Invalid or ScalingOverridden.',
+      description:
+        'Crashing, CreateBlocked, Disappearing, LateServers, LongSession, Draining, Clamped, Invalid or ScalingOverridden.',
       examples: ['Crashing'],
     },
     status: {
@@ -277,7 +278,8 @@ export const gameServerBuildSchema = {
         currentStandingByReadyDesired: {
           type: 'string',
           pattern: '^\\d+/\\d+$',
-          description: 'currentStandingBy, and spec.standingBy or what the scaling policies have decided instead, separated by a slash.',
+          description:
+            'currentStandingBy, and spec.standingBy or what the scaling policies have decided instead, separated by a slash.',
           examples: ['1/2'],
         },
         rollout: {

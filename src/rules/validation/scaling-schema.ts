@@ -1,6 +1,6 @@
 /** The schema of a build's scaling policies, and what a schema cannot express. Pure. */
-import { type Buffer, bufferUnits, type Scaling } from '../scaling/policies.js'
-import { cronProblem, timeZoneProblem, type Window } from '../scaling/windows.js'
+import { type BufferPolicy, bufferUnits, type ScalingSpec } from '../scaling/policies.js'
+import { cronProblem, timeZoneProblem, type CronWindow } from '../scaling/windows.js'
 import { invalid, type Refused } from './problem.js'
 import type { ArraySchema, NumberSchema, ObjectSchema, StringSchema } from './schema.js'
 import { count } from './shared-schemas.js'
@@ -135,7 +135,7 @@ export const scalingSchema = {
 } as const satisfies ObjectSchema
 
 /** What a schema cannot express. The path of the first problem begins with `spec.scaling`. */
-export function checkScaling({ buffer, schedule, replaceWindow }: Scaling): Refused | undefined {
+export function checkScaling({ buffer, schedule, replaceWindow }: ScalingSpec): Refused | undefined {
   const path = 'spec.scaling'
   return (
     (buffer && checkBuffer(buffer, `${path}.buffer`)) ??
@@ -150,7 +150,7 @@ export function checkScaling({ buffer, schedule, replaceWindow }: Scaling): Refu
   )
 }
 
-function checkBuffer({ min, percent, max }: Buffer, path: string): Refused | undefined {
+function checkBuffer({ min, percent, max }: BufferPolicy, path: string): Refused | undefined {
   if (min === undefined && percent === undefined) return invalid(path, 'must have min, percent or both')
   if (min === undefined || max === undefined || min <= max) return undefined
   return invalid(`${path}.min`, `must be at most ${path}.max, but min is ${min} and max is ${max}`)
@@ -158,13 +158,17 @@ function checkBuffer({ min, percent, max }: Buffer, path: string): Refused | und
 
 function checkTimeZone(timeZone: string, path: string): Refused | undefined {
   const problem = timeZoneProblem(timeZone)
-  return problem === undefined ? undefined : invalid(`${path}.timeZone`, `${problem}, but is ${JSON.stringify(timeZone)}`)
+  return problem === undefined
+    ? undefined
+    : invalid(`${path}.timeZone`, `${problem}, but is ${JSON.stringify(timeZone)}`)
 }
 
-function checkWindow(window: Window, path: string): Refused | undefined {
+function checkWindow(window: CronWindow, path: string): Refused | undefined {
   return firstOf(['start', 'end'] as const, (field) => {
     const problem = cronProblem(window[field])
-    return problem === undefined ? undefined : invalid(`${path}.${field}`, `${problem}, but is ${JSON.stringify(window[field])}`)
+    return problem === undefined
+      ? undefined
+      : invalid(`${path}.${field}`, `${problem}, but is ${JSON.stringify(window[field])}`)
   })
 }
 
