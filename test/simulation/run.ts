@@ -9,6 +9,7 @@ import type { Heartbeat, HeartbeatAnswer } from '../../src/rules/game/heartbeat.
 import { keyOf } from '../../src/rules/model/resources.js'
 import { scaleBuildExternally } from './actors/external-edits.js'
 import { GarbageCollector } from './actors/garbage-collector.js'
+import { calmPolicies } from './actors/operators.js'
 import { retryAfterFailover, startWorkload } from './actors/workload.js'
 import { type SimulationContext, severalBuildName, type UnrunnableBuild } from './context.js'
 import { Invariants } from './invariants/invariants.js'
@@ -123,6 +124,7 @@ export class SimulationRun implements SimulationContext {
     world.note('--- no more faults from here on ---')
     world.faultsEnabled = false
     for (const host of this.hosts.all) host.wake()
+    calmPolicies(this)
     const { settlingMs, resizedMs, notResizedMs, rolloutMs } = this.#allowances
     await this.#advance(settlingMs)
     // Nothing else changes from here on, so no other activity can make the fleet notice this edit.

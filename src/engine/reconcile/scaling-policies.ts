@@ -109,7 +109,7 @@ export class ScalingPolicies {
   #tell(build: BuildEntry, scaling: ScalingState, { elapsed }: Now): number | undefined {
     const { decision, told } = scaling
     const { decider, message, standingBy } = decision
-    if (decider === told.decider && standingBy === told.standingBy) return undefined
+    if (standingBy === told.standingBy) return undefined
     const restMs = told.at + tellMs - elapsed
     if (decider === told.decider && restMs > 0) return restMs
     scaling.told = { decider, standingBy, at: elapsed }

@@ -4,6 +4,7 @@ import { type BuildSpec, keyOf } from '../../../src/rules/model/resources.js'
 import type { StoreModel } from '../models/store-model.js'
 import { declaredTickets } from '../invariants/server-data.js'
 import type { World } from '../world/world.js'
+import { someScaling } from './scaling-specs.js'
 
 export const buildNames = ['arena', 'duel', 'lobby'] as const
 
@@ -19,6 +20,7 @@ export const crashingVersion = 'crashing'
 export const template = { spec: { containers: [{ name: 'game', image: 'game' }], terminationGracePeriodSeconds: 5 } }
 
 export function buildSpec(world: World, name: string, standingBy: number, max: number): BuildSpec {
+  const scaling = someScaling(world)
   return {
     buildID: buildIDOf(name),
     standingBy,
@@ -28,6 +30,7 @@ export function buildSpec(world: World, name: string, standingBy: number, max: n
     ...(world.chance(0.3) && { health: someHealth(world) }),
     ...(world.chance(0.7) && { seatsPerSession: world.between(2, 5) }),
     ...(world.chance(0.3) && { claimSeconds: world.between(5, 60) }),
+    ...(scaling && { scaling }),
     template,
     ...declaredTickets,
     labels: { kind: kindOf(name) },

@@ -18,6 +18,7 @@ import {
   someHealth,
   template,
 } from './build-specs.js'
+import { calm, someScaling } from './scaling-specs.js'
 
 interface Operation {
   readonly weight: number
@@ -83,6 +84,23 @@ export async function createInitialBuilds(context: SimulationContext): Promise<b
   return missing.length === 0
 }
 
+/** For a minute, takes away the policies that change something on their own, from every build that has some. */
+export function calmPolicies(context: SimulationContext, times = 12): void {
+  const { hosts, world } = context
+  if (!world.hasPolicies || times === 0) return
+  const host = hosts.pickResponsive()
+  if (host?.fleet) void allowRefusal(calmBuilds(host.fleet)).catch(() => world.violate('a build could not be calmed'))
+  world.after(5_000, () => calmPolicies(context, times - 1))
+}
+
+async function calmBuilds(fleet: Fleet): Promise<void> {
+  for (const { metadata, spec } of await fleet.builds.list()) {
+    const { scaling } = spec
+    if (scaling && Object.keys(scaling).length > Object.keys(calm(scaling)).length)
+      await allowRefusal(fleet.builds.update(metadata, { scaling: calm(scaling) }))
+  }
+}
+
 async function allowRefusal(done: Promise<unknown>): Promise<void> {
   try {
     await done
@@ -131,7 +149,7 @@ function update({ world }: SimulationContext, fleet: Fleet, name: string): Promi
     { health: someHealth(world) },
     { claimSeconds: world.chance(0.8) ? world.between(5, 60) : undefined },
   ]
-  const change = world.oneOf(changes) ?? {}
+  const change = world.oneOf(world.hasPolicies ? [...changes, { scaling: someScaling(world) }] : changes) ?? {}
   world.note(`operator: updates ${name} to ${JSON.stringify(change)}`)
   return fleet.builds.update(name, change)
 }

@@ -1,4 +1,5 @@
 /** Invariant: a build never exceeds `max`, its counters equal a recount, and its crash count never decreases. */
+import { standingByOf } from '../../../src/rules/model/build-status.js'
 import type { GameServer, GameServerBuild } from '../../../src/rules/model/wire.js'
 import type { BackendModel } from '../models/backend-model.js'
 import type { World } from '../world/world.js'
@@ -67,7 +68,7 @@ export class Counts {
     if (this.#created.has(name) && before?.health === 'Unhealthy' && status.health === 'Unhealthy') {
       this.world.violate(`build ${name} is Unhealthy and created a server`)
     }
-    const readyOfDesired = `${status.currentStandingBy}/${spec.standingBy}`
+    const readyOfDesired = `${status.currentStandingBy}/${standingByOf({ spec, status })}`
     if (status.currentStandingByReadyDesired !== readyOfDesired) {
       this.world.violate(
         `build ${name} reports ${status.currentStandingByReadyDesired} servers standing by, but has ${readyOfDesired}`,

@@ -29,6 +29,7 @@ import { SessionEnds } from './allocations/session-ends.js'
 import { Sessions } from './allocations/sessions.js'
 import { type FleetSnapshot, takeSnapshot } from './snapshot.js'
 import { isInvalidSpec } from './spec-checks.js'
+import { ScalingInvariants } from './scaling.js'
 import { StateRecovery } from './state-recovery.js'
 import { Surplus } from './surplus.js'
 import { Terminations } from './terminations/terminations.js'
@@ -70,6 +71,7 @@ export class Invariants {
   readonly #liveness: Liveness
   readonly #lateStarts: LateStarts
   readonly #surplus: Surplus
+  readonly #scaling: ScalingInvariants
   readonly #stateRecovery: StateRecovery
   #snapshotAt = 0
   /** The last snapshot taken from a leader. */
@@ -108,6 +110,7 @@ export class Invariants {
     }))
     this.#liveness = new Liveness(world, backend, livenessMs)
     this.#surplus = new Surplus(world, limits, () => ({ store: store(), waitingCallers: this.waitingCallers }))
+    this.#scaling = new ScalingInvariants(world)
     this.#stateRecovery = new StateRecovery(world, store)
     this.terminations = new Terminations(world, () => ({
       backend: backend(),
@@ -241,6 +244,7 @@ export class Invariants {
     this.#liveness.check(snapshot)
     this.#lateStarts.check(snapshot)
     this.#surplus.check(snapshot)
+    this.#scaling.check(snapshot)
     this.externalEdits.check(snapshot)
     this.serverData.check(snapshot)
     this.claims.check(snapshot)

@@ -2,6 +2,7 @@
  * Invariants: a build never has more late servers than it wants, and starts others beside them as far as `max` allows; and a
  * server gets its first create call soon, unless another create of the same build is in progress.
  */
+import { standingByOf } from '../../../src/rules/model/build-status.js'
 import type { EventOf } from '../../../src/contracts/events.js'
 import { keyOf } from '../../../src/rules/model/resources.js'
 import { buildHealth } from '../../../src/rules/model/build-status.js'
@@ -109,13 +110,14 @@ export class LateStarts {
     ).length
     const callers = waitingCallers.waitingCount(snapshot.host, spec.buildID)
     const expected = waitingCallers.expectedCount(snapshot.host, spec.buildID)
-    if (late > spec.standingBy + callers + expected + waitingCallers.selectiveCount(snapshot.host)) {
+    const wanted = standingByOf(build)
+    if (late > wanted + callers + expected + waitingCallers.selectiveCount(snapshot.host)) {
       report(`build ${metadata.name} has more late servers than it wants`, toleranceMs)
     }
     if (status.health === 'Unhealthy') return
     const reserved = servers.filter(isReserved).length
     const idle = status.currentPending + status.currentInitializing + status.currentStandingBy - late - reserved
-    const missing = Math.min(spec.standingBy, spec.max - status.currentActive - late - reserved) - idle
+    const missing = Math.min(wanted, spec.max - status.currentActive - late - reserved) - idle
     if (late > 0 && missing > 0 && !this.#crashedTooOften(build, servers)) {
       report(`build ${metadata.name} has late servers and starts no others beside them`, backoffMs)
     }

@@ -3,6 +3,7 @@
  * has fewer servers standing by than it wants for longer than a bounded time says why, in a condition or by its health. Counts
  * only "fair" time, during which the leader can act.
  */
+import { standingByOf } from '../../../src/rules/model/build-status.js'
 import { keyOf } from '../../../src/rules/model/resources.js'
 import type { GameServer, GameServerBuild } from '../../../src/rules/model/wire.js'
 import { unrunnableBuildName } from '../context.js'
@@ -113,10 +114,11 @@ export class Liveness {
 }
 
 /** How many servers a build has too few. Reserved ones count like Active ones. */
-function lackingServers({ metadata, spec, status }: GameServerBuild, snapshot: FleetSnapshot): number {
+function lackingServers(build: GameServerBuild, snapshot: FleetSnapshot): number {
+  const { metadata, spec, status } = build
   const reserved = reservedIn(snapshot, metadata.name)
   const standingBy = status.currentStandingBy - reserved.filter((one) => one.status.state === 'StandingBy').length
-  const wanted = Math.max(0, Math.min(spec.standingBy, spec.max - status.currentActive - reserved.length))
+  const wanted = Math.max(0, Math.min(standingByOf(build), spec.max - status.currentActive - reserved.length))
   return wanted - standingBy
 }
 

@@ -2,6 +2,8 @@
  * Invariant: after the last fault, the fleet reaches the state that the builds specify; the fleet, the store and the games
  * agree with each other; and then the fleet makes no further calls.
  */
+import { askedFor } from './scaling.js'
+import { standingByOf } from '../../../src/rules/model/build-status.js'
 import { isDeepStrictEqual } from 'node:util'
 import { type Condition, keyOf } from '../../../src/rules/model/resources.js'
 import { buildHealth } from '../../../src/rules/model/build-status.js'
@@ -63,7 +65,7 @@ function checkBuild(
   const { spec, status, metadata } = build
   const reserved = reservedIn(snapshot, metadata.name)
   const used = status.currentActive + reserved.length
-  const wanted = isDraining(build) ? 0 : Math.max(0, Math.min(spec.standingBy, spec.max - used))
+  const wanted = isDraining(build) ? 0 : Math.max(0, Math.min(standingByOf(build), spec.max - used))
   const idle = status.currentPending + status.currentInitializing + status.currentStandingBy - reserved.length
   const standingBy = status.currentStandingBy - reserved.filter((one) => one.status.state === 'StandingBy').length
   // An Unhealthy or invalid build creates no servers but keeps the existing ones.
@@ -78,6 +80,10 @@ function checkBuild(
     throw new Violation(
       `build ${metadata.name} did not settle: ${JSON.stringify({ spec: { standingBy: spec.standingBy, max }, status })}`,
     )
+  }
+  const asked = Math.min(spec.max, askedFor(build, snapshot))
+  if (status.scaling && !isInvalid(build) && status.scaling.standingBy !== asked) {
+    throw new Violation(`build ${metadata.name} keeps ${status.scaling.standingBy} ready, but ${asked} is asked for`)
   }
   const record = store.builds.get(keyOf(metadata))?.record
   if (!record || !isDeepStrictEqual(record.spec, spec)) {

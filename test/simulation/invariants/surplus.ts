@@ -3,6 +3,7 @@
  * for waiting callers and for callers that are expected to retry. A rolling update may take one batch of these servers, and
  * it stops if the new servers crash or do not become ready.
  */
+import { standingByOf } from '../../../src/rules/model/build-status.js'
 import type { EventOf } from '../../../src/contracts/events.js'
 import type { FleetLimits } from '../../../src/contracts/options.js'
 import { keyOf, type Ref } from '../../../src/rules/model/resources.js'
@@ -127,7 +128,7 @@ export class Surplus {
       waitingCallers.waitingCount(snapshot.host, spec.buildID) +
       waitingCallers.expectedCount(snapshot.host, spec.buildID)
     const waiting = Math.max(0, callers - lostAllocations)
-    const wanted = Math.min(spec.standingBy + waiting, spec.max - active)
+    const wanted = Math.min(standingByOf({ spec, status }) + waiting, spec.max - active)
     const batch = rolloutBatch(wanted)
     const kept = wanted - (replaced > 0 ? batch : 0)
     if (idle.length < kept) {
@@ -136,7 +137,12 @@ export class Surplus {
       )
     }
     // After `max` was lowered, servers are terminated regardless of the rolling update.
-    if (replaced === 0 || idle.length + active + terminating > spec.max) return
+    if (
+      replaced === 0 ||
+      spec.scaling?.maxIdleAgeSeconds !== undefined ||
+      idle.length + active + terminating > spec.max
+    )
+      return
     const hash = templateHash(spec)
     const unstarted = this.#unstarted.get(name)
     let good = 0

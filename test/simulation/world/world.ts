@@ -26,7 +26,11 @@ export class World {
   /** Number of injected faults by kind. */
   readonly faults: Record<string, number> = {}
 
+  /** Whether builds of this run have scaling policies. */
+  readonly hasPolicies: boolean
+
   constructor(readonly seed: number) {
+    this.hasPolicies = seed % 9 === 6
     const draw = seededRandom(seed)
     this.#random = () => {
       this.#draws++

@@ -3,7 +3,7 @@ import type { InstanceSpec } from '../../../../src/contracts/backend.js'
 import type { EventOf } from '../../../../src/contracts/events.js'
 import type { FleetLimits } from '../../../../src/contracts/options.js'
 import { type LifeLimits, lifeLimits } from '../../../../src/rules/lifecycle/health.js'
-import { type Build, type BuildSpec, keyOf, type Server } from '../../../../src/rules/model/resources.js'
+import { type Build, type BuildSpec, keyOf, type Ref, type Server } from '../../../../src/rules/model/resources.js'
 import type { BackendModel, ModelInstance } from '../../models/backend-model.js'
 import type { StoreModel } from '../../models/store-model.js'
 import type { Host } from '../../world/host.js'
@@ -145,12 +145,22 @@ export class Terminations {
     if (ageMs < lateStartMs) this.#reportUntrue(event, `it is ${ageMs} ms old`)
   }
 
+  /** The spec may have had another age when the server was chosen. */
+  #objectionToAge(server: Ref, build: string): string | undefined {
+    const { store } = this.deps()
+    const { maxIdleAgeSeconds = 60 } = store.builds.get(build)?.record.spec.scaling ?? {}
+    const { reachedStandingByOn = -Infinity } = store.servers.get(keyOf(server))?.record ?? {}
+    const ageMs = this.world.wallMs - reachedStandingByOn + this.world.skewMs
+    return ageMs < Math.min(maxIdleAgeSeconds, 60) * 1_000 ? `it has been standing by for ${ageMs} ms` : undefined
+  }
+
   #reportUntrue(event: EventOf<'ServerEnding'>, why: string): void {
     this.world.violate(`untrue reason: ${event.message} (${event.reason}), but ${why}`)
   }
 
   /** Explains why the reported reason is false, or returns undefined if it may be true. */
-  #objectionTo(host: Host, { reason, build }: EventOf<'ServerEnding'>, instance: ModelInstance): string | undefined {
+  #objectionTo(host: Host, event: EventOf<'ServerEnding'>, instance: ModelInstance): string | undefined {
+    const { message, reason, build, server } = event
     const { game, lastHeartbeat, spec } = instance
     // If a late create recreates a deleted instance, late events may still refer to the first instance.
     const { removed, exits: codes } = this.deps().backend
@@ -184,6 +194,7 @@ export class Terminations {
           ? undefined
           : 'it is healthy'
       case 'Replaced':
+        if (message.endsWith('standing by for too long')) return this.#objectionToAge(server, keyOf(build))
         return this.#runsCurrentSpec(host, instance, keyOf(build)) ? 'it runs the current spec' : undefined
       // The truth of these reasons is not checked here.
       case 'Late':

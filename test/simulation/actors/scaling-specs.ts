@@ -1,0 +1,42 @@
+/** Random scaling policies of builds, in the runs that have them. */
+import type { BufferPolicy, ScalingSpec } from '../../../src/rules/scaling/policies.js'
+import type { World } from '../world/world.js'
+
+/** Short enough that a run sees their ends. */
+export function someScaling(world: World): ScalingSpec | undefined {
+  if (!world.hasPolicies || world.chance(0.2)) return undefined
+  const every = world.between(4, 12)
+  return {
+    buffer: someBuffer(world),
+    ...(world.chance(0.5) && {
+      schedule: {
+        timeZone: world.oneOf(['UTC', 'Europe/Berlin', 'America/St_Johns']) ?? 'UTC',
+        windows: [{ start: `*/${every} * * * *`, end: `2-59/${every} * * * *`, ...someBuffer(world) }],
+      },
+    }),
+    scaleDown: { delaySeconds: world.between(0, 30), perMinute: world.between(10, 120) },
+    ...(world.chance(0.3) && { idleSeconds: world.between(20, 90) }),
+    overrideSeconds: world.between(0, 60),
+    ...(world.chance(0.3) && { maxIdleAgeSeconds: world.between(60, 300) }),
+  }
+}
+
+function someBuffer(world: World): BufferPolicy {
+  const min = world.between(0, 2)
+  return { min, percent: world.between(0, 150), ...(world.chance(0.5) && { max: world.between(min, 6) }) }
+}
+
+/** The policies that change nothing on their own. */
+export function calm({ buffer, scaleDown, overrideSeconds }: ScalingSpec): ScalingSpec {
+  return {
+    ...(buffer && { buffer }),
+    ...(scaleDown && { scaleDown }),
+    ...(overrideSeconds !== undefined && { overrideSeconds }),
+  }
+}
+
+/** What a buffer asks for while so many servers are in use. */
+export function bufferOf({ min = 0, percent = 0, max = Infinity }: BufferPolicy, used: number): number {
+  const share = Math.ceil((used * percent) / 100)
+  return Math.min(max, share > min ? share : min)
+}

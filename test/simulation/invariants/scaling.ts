@@ -1,0 +1,73 @@
+/**
+ * Invariant: what a build with scaling policies keeps ready is never below zero, nor above `max`, never falls sooner than its policies
+ * allow, and is what they ask for when nothing happens any more.
+ */
+import { isDeepStrictEqual } from 'node:util'
+import { bufferOf } from '../actors/scaling-specs.js'
+import type { BuildSpec } from '../../../src/rules/model/resources.js'
+import type { GameServerBuild } from '../../../src/rules/model/wire.js'
+import type { Host } from '../world/host.js'
+import type { World } from '../world/world.js'
+import { type FleetSnapshot, isInvalid, reservedIn } from './snapshot.js'
+
+interface Seen {
+  readonly host: Host
+  readonly spec: BuildSpec
+  readonly standingBy: number
+  /** What the buffer and `standingBy` asked for, and when, oldest first. */
+  readonly asks: readonly { readonly atMs: number; readonly asked: number }[]
+}
+
+/** What a snapshot says may be older than what has just been decided. */
+const slackMs = 1_000
+
+export class ScalingInvariants {
+  readonly #seen = new Map<string, Seen>()
+
+  constructor(readonly world: World) {}
+
+  check(snapshot: FleetSnapshot): void {
+    if (!this.world.hasPolicies) return
+    for (const build of snapshot.builds) this.#checkBuild(build, snapshot)
+  }
+
+  #checkBuild(build: GameServerBuild, snapshot: FleetSnapshot): void {
+    const { metadata, spec, status } = build
+    const { world } = this
+    const { scaling } = status
+    if (!scaling || !spec.scaling || isInvalid(build)) return void this.#seen.delete(metadata.name)
+    const most = Math.max(spec.max, spec.standingBy)
+    if (scaling.standingBy < 0 || scaling.standingBy > most) {
+      world.violate(`build ${metadata.name} is to keep ${scaling.standingBy} ready, but max is ${most}`)
+    }
+    const before = this.#seen.get(metadata.name)
+    const asked = Math.min(spec.max, askedFor(build, snapshot))
+    const { delaySeconds = 300 } = spec.scaling.scaleDown ?? {}
+    const isSame = before?.host === snapshot.host && isDeepStrictEqual(before.spec, spec)
+    const earlier = isSame ? before.asks : []
+    if (
+      isSame &&
+      scaling.standingBy < before.standingBy &&
+      scaling.decider !== 'override' &&
+      scaling.decider !== 'idle'
+    ) {
+      const recent = earlier.filter(({ atMs }) => atMs > world.elapsedMs - delaySeconds * 1_000 + slackMs)
+      const highest = Math.max(0, ...recent.slice(0, -1).map((one) => one.asked))
+      if (scaling.standingBy < highest) {
+        world.violate(
+          `build ${metadata.name} fell to ${scaling.standingBy} too soon: ${highest} was asked for within ${delaySeconds} s`,
+        )
+      }
+    }
+    const kept = earlier.filter(({ atMs }) => atMs > world.elapsedMs - delaySeconds * 1_000 - slackMs)
+    const asks =
+      scaling.decider === 'override' || scaling.decider === 'idle' ? [] : [...kept, { atMs: world.elapsedMs, asked }]
+    this.#seen.set(metadata.name, { host: snapshot.host, spec, standingBy: scaling.standingBy, asks })
+  }
+}
+
+/** What `standingBy` and the buffer ask for, as far as a snapshot shows. Schedules are not considered: they only ask for more. */
+export function askedFor({ metadata, spec, status }: GameServerBuild, snapshot: FleetSnapshot): number {
+  const used = status.currentActive + reservedIn(snapshot, metadata.name).length
+  return Math.max(spec.standingBy, spec.scaling?.buffer ? bufferOf(spec.scaling.buffer, used) : 0)
+}
