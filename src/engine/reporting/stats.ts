@@ -4,7 +4,7 @@ import { buildHealth } from '../../rules/model/build-status.js'
 import { type FleetSituation, isTroubled } from '../../rules/model/problems.js'
 import type { BuildEntry } from '../state/entries.js'
 import type { Inventory } from '../state/inventory.js'
-import { countsOf, generationsOf, inUse, readinessOfBuild, scaledSpec } from '../state/queries.js'
+import { countsOf, decidedScaling, generationsOf, inUse, readinessOfBuild, scaledSpec } from '../state/queries.js'
 
 export interface StatsDependencies {
   readonly inventory: Inventory
@@ -17,7 +17,7 @@ export function buildStats({ inventory, waiting, maxServersPerBuild }: StatsDepe
     const { namespace, name, spec, crashes, conditions } = build.record
     return {
       build: { namespace, name },
-      standingBy: build.scaling?.decision.standingBy ?? spec.standingBy,
+      standingBy: decidedScaling(build)?.decision.standingBy ?? spec.standingBy,
       max: spec.max,
       health: buildHealth(build.record),
       ready: readinessOfBuild(build, maxServersPerBuild).ready,

@@ -6,6 +6,7 @@ import { isAllocatable } from '../../rules/planning/server-choice.js'
 import { clamped } from '../../rules/planning/scaling.js'
 import { endsOne, serversFor, withSessionsStandingBy } from '../../rules/lifecycle/server-sessions.js'
 import type { Bucket, BuildEntry, Place, ServerEntry } from './entries.js'
+import type { ScalingState } from './scaling-state.js'
 
 /** True if the server runs, or will run, the build's current template, and is not to be replaced for its age. */
 export function isCurrent(entry: ServerEntry): boolean {
@@ -108,10 +109,15 @@ export function standingByIn({ buckets }: BuildEntry): number {
 }
 
 /** The spec by which the build is scaled: its numbers as far as they are allowed, with as many servers as its sessions take. */
-export function scaledSpec({ candidates, record, scaling }: BuildEntry, maxServers: number): BuildSpec {
+export function scaledSpec(build: BuildEntry, maxServers: number): BuildSpec {
+  const { candidates, record } = build
   const places = { free: candidates?.freePlaces ?? 0, perServer: candidates?.placesPerServer ?? 1 }
-  const spec = scaling?.source === record.spec ? scaling.spec : record.spec
-  return withSessionsStandingBy(clamped(spec, maxServers), places)
+  return withSessionsStandingBy(clamped(decidedScaling(build)?.spec ?? record.spec, maxServers), places)
+}
+
+/** What the scaling policies of the present spec have decided. */
+export function decidedScaling({ record, scaling }: BuildEntry): ScalingState | undefined {
+  return scaling?.source === record.spec ? scaling : undefined
 }
 
 /** Whether the build has the servers that it should have. */
@@ -167,7 +173,7 @@ export function generationsOf(build: BuildEntry): { readonly updated: number; re
 
 /** What the public form of a build says beside its record and counts. Iterates over all servers, like `generationsOf`. */
 export function statusOf(build: BuildEntry) {
-  const decision = build.scaling?.decision
+  const decision = decidedScaling(build)?.decision
   const scaling = decision && {
     standingBy: decision.standingBy,
     decider: decision.decider,

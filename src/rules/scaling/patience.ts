@@ -45,7 +45,7 @@ export function follow(
   const stepMs = Math.max(1_000, 60_000 / perMinute)
   const restMs = before.loweredAt + stepMs - now
   const mayFall = floor < before.level && restMs <= 0
-  const fallen = Math.max(floor, before.level - Math.floor((perMinute * stepMs) / 60_000))
+  const fallen = Math.max(floor, before.level - Math.max(1, Math.round(perMinute / 60)))
   const next = floor >= before.level ? floor : mayFall ? fallen : before.level
   const loweredAt = mayFall ? now : before.loweredAt
   const patience = { level: next, asked, loweredAt }

@@ -142,6 +142,15 @@ describe('a number that is followed', () => {
     ).toEqual([5, 5, 4])
   })
 
+  test.prop([fc.nat(100), fc.nat(100), fc.integer({ min: 1, max: 100_000 }), fc.nat(10_000)])(
+    'settles at what is asked for',
+    (from, asked, perMinute, delayMs) => {
+      const limits = { delayMs, perMinute }
+      const { patience } = follow(patientFrom(0, 0), from, 0, limits)
+      expect(settle(patience, asked, 1, limits).at(-1)?.[1]).toBe(asked)
+    },
+  )
+
   const asks = fc.array(fc.tuple(fc.integer({ min: 0, max: 5_000 }), fc.integer({ min: 0, max: 50 })), { minLength: 1 })
   test.prop([asks, fc.integer({ min: 1, max: 600 })])(
     'is never below what is asked for, nor above the highest number asked for within the delay and what it was before',

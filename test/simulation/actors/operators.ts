@@ -97,7 +97,9 @@ async function calmBuilds(fleet: Fleet): Promise<void> {
   for (const { metadata, spec } of await fleet.builds.list()) {
     const { scaling } = spec
     if (scaling && Object.keys(scaling).length > Object.keys(calm(scaling)).length)
-      await allowRefusal(fleet.builds.update(metadata, { scaling: calm(scaling) }))
+      await allowRefusal(
+        fleet.builds.update(metadata, { scaling: calm(scaling), standingBy: Math.min(spec.standingBy, spec.max) }),
+      )
   }
 }
 

@@ -83,7 +83,9 @@ function checkBuild(
   }
   const asked = Math.min(spec.max, askedFor(build, snapshot))
   if (status.scaling && !isInvalid(build) && status.scaling.standingBy !== asked) {
-    throw new Violation(`build ${metadata.name} keeps ${status.scaling.standingBy} ready, but ${asked} is asked for`)
+    throw new Violation(
+      `build ${metadata.name} keeps ${status.scaling.standingBy} ready, but ${asked} is asked for: ${JSON.stringify({ spec: spec.scaling, status })}`,
+    )
   }
   const record = store.builds.get(keyOf(metadata))?.record
   if (!record || !isDeepStrictEqual(record.spec, spec)) {

@@ -117,7 +117,8 @@ export class Surplus {
       if (!isIdle(server) || (isReserved(server) && !reserved.has(key))) continue
       if (store.allocations.wasJustReleased(key)) released++
       if (reserved.has(key)) reservedServers.push(server)
-      else if (!created.has(server.metadata.name)) idle.push(server)
+      // With scaling policies, an allocation that comes to nothing within the step may have raised what was wanted.
+      else if (spec.scaling || !created.has(server.metadata.name)) idle.push(server)
     }
     // For each server released in this step, a server that is reserved now may have been idle when the surplus was computed. And a
     // server that has ended all its sessions may seem to be reserved, while the write of its first one is in flight.
