@@ -231,6 +231,7 @@ describe('a match', () => {
     expect(await ok(['allocate', '--server', name, '--session', session])).toContain(`is on server default/${name} at`)
     expect((await okJson(['get', 'sessions', session]))[0].server.name).toBe(name)
     expect(await ok(['end', session.slice(0, 8)])).toBe(`session ${session} ended\n`)
+    await until('its game has ended it', async () => (await okJson(['get', 'session', session]))[0].state === 'Ended')
     expect(await ok(['end', session])).toBe(`session ${session} was over already\n`)
   })
 

@@ -165,9 +165,10 @@ describeOnCluster('examples/kubernetes', () => {
         const kill = await execOnCall(host, killed, 'kill -9 $(pidof node)')
         stream.mayBreak = true
         const { sessionID: last, ...game } = await stream.newSession()
-        await kill()
+        kill.go()
         // The session that was allocated last reaches its game once another host leads.
         await vi.waitFor(async () => expect(await leader()).not.toBe(killed), waitOptions)
+        kill.close()
         await vi.waitFor(
           async () => expect(await sayTcp(game.host, game.port, 'hello bob')).toContain(last),
           waitOptions,

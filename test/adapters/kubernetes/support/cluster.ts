@@ -29,16 +29,19 @@ export async function kubectlWith(input: string, ...args: readonly string[]): Pr
   return (await running).stdout
 }
 
-/** Opens a shell in a pod. Resolves with a function that has it run the command at once, and resolves when the shell has ended. */
-export async function execOnCall(namespace: string, pod: string, command: string): Promise<() => Promise<void>> {
+/**
+ * Opens a shell in a pod. `go` has it run the command at once. Nobody waits for the shell to end: where the command ends its container, the
+ * connection to it sometimes stays open for good. `close` ends what is left of it.
+ */
+export async function execOnCall(
+  namespace: string,
+  pod: string,
+  command: string,
+): Promise<{ readonly go: () => void; readonly close: () => void }> {
   const shell = ['exec', '-i', '-n', namespace, pod, '--', 'sh', '-c', `echo ready; read go; ${command}`]
   const running = spawn('kubectl', shell, { stdio: ['pipe', 'pipe', 'inherit'] })
-  const ended = once(running, 'exit')
   await once(running.stdout, 'data')
-  return async () => {
-    running.stdin.end('go\n')
-    await ended
-  }
+  return { go: () => running.stdin.end('go\n'), close: () => running.kill('SIGKILL') }
 }
 
 /** A unique name. */
