@@ -24,6 +24,8 @@ export interface LogSource {
 
 const initialPauseMs = 100
 const maxPauseMs = 5_000
+/** What each line begins with. The kubelet writes its own errors into the log without, for example while the container is being removed. */
+const timestamp = /^\d{4}-\d\d-\d\dT/
 
 /** Ends without an error when the signal fires or, with `follow`, when the pod is deleted. */
 export async function* podLogs(source: LogSource, options: LogsOptions): AsyncGenerator<string> {
@@ -43,13 +45,14 @@ export async function* podLogs(source: LogSource, options: LogsOptions): AsyncGe
     let at = ''
     try {
       for await (const piece of readPieces(source, { follow, tail: hasBegun ? undefined : tail, since }, signal)) {
-        hasBegun = true
         const { startsLine, endsLine } = piece
         const space = startsLine ? piece.text.indexOf(' ') : -1
         if (startsLine) {
-          at = piece.text.slice(0, space)
+          at = piece.text.slice(0, Math.max(0, space))
+          if (!timestamp.test(at)) throw new FleetError('unavailable', `the node cannot read the log: ${piece.text}`)
           isRepeating &&= since !== undefined && (at < since || (at === since && repeatsAtSince-- > 0))
         }
+        hasBegun = true
         if (isRepeating) continue
         // A very long line that a broken connection cuts off is repeated from its start.
         if (endsLine) {

@@ -2,6 +2,7 @@
 import { Argument, type Command } from 'commander'
 import type { GameServerBuild } from '../../client/index.js'
 import { CommandLineError } from '../../config/usage-error.js'
+import { FleetError } from '../../contracts/errors.js'
 import { addClientOptions, type ClientFlags, commandTarget } from '../client.js'
 import { wholeNumber } from '../flags.js'
 import { sessionNamed } from '../stored-fleet.js'
@@ -113,11 +114,21 @@ function addEnd(program: Command, terminal: Terminal): void {
   addClientOptions(command).action(async (text: string, flags: ClientFlags) => {
     const { client } = await commandTarget(terminal, flags)
     const { sessionID, state } = await sessionNamed(client, text)
-    const isOver = state === 'Ended'
-    if (!isOver) await client.sessions.end(sessionID)
+    const isOver = state === 'Ended' || (await endsMeanwhile(client.sessions.end(sessionID)))
     const said = isOver ? `session ${sessionID} was over already` : `session ${sessionID} ended`
     terminal.print(flags.json ? JSON.stringify({ sessionID, wasOver: isOver }) : said)
   })
+}
+
+/** Resolves when the session is being ended: to true if it has ended on its own since it was found. */
+async function endsMeanwhile(end: Promise<void>): Promise<boolean> {
+  try {
+    await end
+    return false
+  } catch (error) {
+    if (FleetError.is(error, 'not-found')) return true
+    throw error
+  }
 }
 
 function printBuild(terminal: Terminal, build: GameServerBuild, { json }: ClientFlags): void {

@@ -44,3 +44,16 @@ it('a pod log that is one very long line is yielded in pieces of a bounded lengt
   expect(lines.slice(1, -1).join('')).toBe(long)
   expect(Math.max(...lines.map(({ length }) => length))).toBeLessThanOrEqual(maxLineBytes)
 })
+
+it('a pod log says what the kubelet says of it, which is no line of the game', async () => {
+  const removed = 'rpc error: code = Unknown desc = Error: No such container: 3f6b37f30999'
+  const message = `the node cannot read the log: ${removed}`
+  await expect(linesFrom([removed], false)).rejects.toMatchObject({ code: 'unavailable', message })
+  await expect(linesFrom([`${at(1)} a\n${removed}\n`], false)).rejects.toMatchObject({ code: 'unavailable', message })
+  await expect(linesFrom([removed], true)).rejects.toMatchObject({ code: 'unavailable', message })
+  expect(await linesFrom([`${at(1)} a\n${removed}`, `${at(1)} a\n${at(2)} b\n2026-`, `${at(3)} c`], true)).toEqual([
+    'a',
+    'b',
+    'c',
+  ])
+})
