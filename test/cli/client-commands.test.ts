@@ -295,6 +295,32 @@ describe('scale, drain and resume', () => {
     await ok(['delete', 'build', 'rest'])
   })
 
+  it('says how many servers a build keeps ready, and why', async () => {
+    const policies = buildYaml.replaceAll('arena', 'crowd').replace('standingBy: 1', 'standingBy: 0').concat(`
+  scaling:
+    buffer: { min: 1, percent: 20 }
+    idleSeconds: 3600
+`)
+    expect(await ok(['apply', '-f', '-'], policies)).toBe('build crowd created\n')
+    await standingBy('crowd')
+    expect(await ok(['explain', 'crowd'])).toBe(
+      'crowd is Healthy: 1 of 1 ready, 0 Active, at most 3\n' +
+        'it keeps 1 ready, as buffer decides: standingBy asks for 0; buffer asks for 1 (20 % of 0 in use)\n',
+    )
+    expect((await okJson(['explain', 'crowd'])).status.scaling).toMatchObject({ standingBy: 1, decider: 'buffer' })
+    expect(await ok(['get', 'builds'])).toMatch(/\ndefault +crowd +crowd-1 +1\/1 .* Ready /)
+    expect(await ok(['scale', 'crowd', '--standing-by', '0'])).toMatch(/^build crowd: \d\/\d standing by/)
+    const overridden = await until('the policies are overridden', async () => {
+      const text = await ok(['explain', 'crowd'])
+      return text.includes('ScalingOverridden since') ? text : undefined
+    })
+    expect(overridden).toContain('it keeps 0 ready, as override decides: standingBy was set to 0 by hand')
+    const refused = await run(['apply', '-f', '-'], {}, policies.replace('percent: 20', 'percent: x'))
+    expect([refused.code, refused.stderr]).toEqual([1, expect.stringContaining('spec.scaling.buffer.percent')])
+    await ok(['delete', 'build', 'crowd'])
+    expect((await run(['explain', 'crowd'])).stderr).toContain('server default/crowd')
+  })
+
   it.each([
     [['scale', 'arena'], 2, 'scale needs --standing-by, --max or both'],
     [['scale', 'arena', '--standing-by', '9'], 1, 'standingBy'],

@@ -92,6 +92,34 @@ describe('a build edited in the store', () => {
     expect(reported()).toHaveLength(2)
   })
 
+  it('keeps what its scaling policies have decided while its spec is invalid', async () => {
+    const { clock, fleet, editSpec } = await scene()
+    const scaling = { buffer: { min: 4 }, scaleDown: { delaySeconds: 0, perMinute: 100_000 } }
+    await fleet.builds.create(aBuild({ standingBy: 0, max: 10, scaling }))
+    await clock.advance(5_000)
+    const schedule = { timeZone: 'Nowhere', windows: [{ start: 'never', end: 'never', min: 1 }] }
+    await editSpec({ scaling: { schedule } })
+    expect(await statusOf(fleet)).toMatchObject({
+      currentStandingBy: 4,
+      conditions: [{ type: 'Invalid', message: expect.stringContaining('spec.scaling.schedule.timeZone') }],
+      scaling: { standingBy: 4, message: 'the spec is invalid, so that what was decided before holds' },
+    })
+    await clock.advance(600_000)
+    expect(await statusOf(fleet)).toMatchObject({ currentStandingBy: 4 })
+    await editSpec({ scaling: { ...scaling, buffer: { min: 2 } } })
+    expect(await statusOf(fleet)).toMatchObject({ currentStandingBy: 2, scaling: { standingBy: 2, decider: 'buffer' } })
+  })
+
+  it('is overridden by a number that is set there, as kubectl scale does', async () => {
+    const { fleet, editSpec } = await scene()
+    await fleet.builds.create(aBuild({ standingBy: 0, max: 10, scaling: { buffer: { min: 4 } } }))
+    await editSpec({ standingBy: 1 })
+    expect(await statusOf(fleet)).toMatchObject({ currentStandingBy: 1, scaling: { decider: 'override' } })
+    expect(await conditionsOf(fleet)).toEqual([
+      expect.stringMatching(/^ScalingOverridden: standingBy was set to 1, which holds .* until /),
+    ])
+  })
+
   it('is scaled at once', async () => {
     const { fleet, editSpec } = await scene()
     await fleet.builds.create(aBuild({ standingBy: 1, max: 5 }))

@@ -206,6 +206,30 @@ const allocation: readonly PlantedBug[] = [
 
 const scaling: readonly PlantedBug[] = [
   {
+    name: 'scaling policies have no patience',
+    standsFor: 'an autoscaler flaps: servers are terminated in one lull and started again after it',
+    seeds: 300,
+    file: 'src/rules/scaling/patience.ts',
+    from: 'ask.until + delayMs > now && ask.level > level',
+    to: 'ask.until > now && ask.level > level',
+  },
+  {
+    name: 'a number set by hand holds for good',
+    standsFor: 'one kubectl scale turns the autoscaler off',
+    seeds: 300,
+    file: 'src/engine/reconcile/scaling-policies.ts',
+    from: 'return known && known.until > now.wall ? known : undefined',
+    to: 'return known && { ...known, until: now.wall + 60_000 }',
+  },
+  {
+    name: 'a session does not count as use of a build',
+    standsFor: 'scaling to zero in the middle of an evening',
+    seeds: 300,
+    file: 'src/engine/reconcile/scaling-policies.ts',
+    from: 'const isUsed = inUse(build) > 0 || this.#deps.callers(build) > 0',
+    to: 'const isUsed = this.#deps.callers(build) > 0',
+  },
+  {
     name: 'Pending servers do not count against max',
     standsFor: 'more servers than max: 510 of 500',
     file: 'src/rules/planning/scaling.ts',

@@ -13,7 +13,7 @@ import type { Bucket, BuildEntry, ServerEntry } from '../state/entries.js'
 import { inUse, isAged, isCurrent, isHealthy, lateServers, scaledSpec, standingByIn } from '../state/queries.js'
 
 export interface ScalerDependencies {
-  readonly policies: Pick<ScalingPolicies, 'decide'>
+  readonly policies: Pick<ScalingPolicies, 'decide' | 'hold'>
   /** Number of callers that are waiting for a server of the build, or that timed out and are expected to retry. */
   readonly callers: (build: BuildEntry) => number
   /** Of these, those that wait and that no ready server fits, and those that not every server fits and that are expected to retry. */
@@ -57,7 +57,7 @@ export class Scaler {
     const backoffMs = build.backoff.until - this.#ctx.clock.elapsed()
     // Always validated, so that the conditions are correct even if something else prevents new servers.
     const isValid = this.#deps.validateSpec(build)
-    const decideMs = isValid ? this.#deps.policies.decide(build) : undefined
+    const decideMs = isValid ? this.#deps.policies.decide(build) : this.#deps.policies.hold(build)
     const mayCreate = backoffMs <= 0 && isValid && isHealthy(build)
     const draining = build.draining || this.#deps.isDraining()
     this.#updateUnstarted(build)

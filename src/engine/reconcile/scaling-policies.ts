@@ -9,13 +9,15 @@ import { windowAt } from '../../rules/scaling/windows.js'
 import { buildEvent, type EngineContext } from '../context.js'
 import { type Conditions, hasCondition } from '../reporting/conditions.js'
 import type { BuildEntry, ServerEntry } from '../state/entries.js'
-import { inUse, isAged, standingByIn, startingIn } from '../state/queries.js'
+import { inUse, standingByIn, startingIn } from '../state/queries.js'
 import type { Cached, Override, ScalingState } from '../state/scaling-state.js'
 
 /** How often, at most, an event tells a number that the same policy has decided. */
 const tellMs = 60_000
 /** How often the ages of idle servers are looked at. */
 const ageReviewMs = 60_000
+/** How often, at least, what depends on the wall clock is decided anew: that clock may be set. */
+const wallReviewMs = 60_000
 
 const noneAged: ReadonlySet<ServerEntry> = new Set()
 
@@ -57,20 +59,38 @@ export class ScalingPolicies {
       },
     )
     build.scaling = {
-      source: spec,
-      spec: withNumbers(before, spec, decision),
-      decision,
-      idleSince,
-      open,
-      override,
-      replaceWindow: before?.replaceWindow,
-      told: before?.told ?? { ...decision, at: now.elapsed },
-      aged: before?.aged ?? noneAged,
-      agesDueAt: before?.agesDueAt ?? now.elapsed,
+      ...(before ?? newState(decision, now)),
+      ...{ source: spec, spec: withNumbers(before, spec, decision) },
+      ...{ decision, idleSince, open, override },
     }
     this.#deps.conditions.update(build, 'ScalingOverridden', override?.reason ?? '', override?.message)
     const toldMs = this.#tell(build, build.scaling, now)
-    return earliest(decision.nextMs, earliest(toldMs, this.#reviewAges(build, build.scaling, now)))
+    const agesMs = this.#reviewAges(build, build.scaling, now)
+    const wallMs = schedule || override || scaling.replaceWindow ? wallReviewMs : undefined
+    return earliest(decision.nextMs, toldMs, agesMs, wallMs)
+  }
+
+  /** The spec is invalid, and so its policies may be: what was decided before holds, or else as many as there are. */
+  hold(build: BuildEntry): undefined {
+    const { scaling, record } = build
+    if (!scaling && !record.spec.scaling) return undefined
+    const { clock } = this.#ctx
+    const now = { wall: clock.now(), elapsed: clock.elapsed() }
+    const standingBy = scaling?.decision.standingBy ?? startingIn(build) + standingByIn(build)
+    const decision: Decision = {
+      ...{ standingBy, standingBySessions: scaling?.decision.standingBySessions ?? 0 },
+      decider: scaling?.decision.decider ?? 'standingBy',
+      message: 'the spec is invalid, so that what was decided before holds',
+      nextMs: undefined,
+      followed: scaling?.decision.followed ?? followedFrom(standingBy, now),
+    }
+    build.scaling = {
+      ...(scaling ?? newState(decision, now)),
+      source: record.spec,
+      spec: withNumbers(scaling, record.spec, decision),
+      decision,
+    }
+    return undefined
   }
 
   /** A caller has come, and was refused at once because the build keeps nothing while nobody uses it. */
@@ -143,13 +163,25 @@ export class ScalingPolicies {
     if (restMs > 0) return restMs
     scaling.agesDueAt = now.elapsed + ageReviewMs
     const { ready, outdatedReady } = build.buckets
-    const left = [...scaling.aged].filter((entry) => entry.bucket === 'outdatedReady' && isAged(entry))
+    const left = [...scaling.aged].filter((entry) => entry.bucket === 'outdatedReady')
     const old = [...ready].filter(
       ({ standingBySince = Infinity }) => standingBySince + maxIdleAgeSeconds * 1_000 <= now.elapsed,
     )
     const most = Math.max(1, Math.floor((ready.size + outdatedReady.size) / 10))
     inventory.setAged(scaling, new Set([...left, ...old.toSorted(byAge)].slice(0, most)))
     return ageReviewMs
+  }
+}
+
+function newState(
+  decision: Decision,
+  { elapsed }: Now,
+): Pick<ScalingState, 'idleSince' | 'open' | 'override' | 'replaceWindow' | 'told' | 'aged' | 'agesDueAt'> {
+  return {
+    ...{ idleSince: undefined, open: undefined, override: undefined, replaceWindow: undefined },
+    told: { decider: decision.decider, standingBy: decision.standingBy, at: elapsed },
+    aged: noneAged,
+    agesDueAt: elapsed,
   }
 }
 
@@ -189,7 +221,7 @@ function until(time: number, now: number): number | undefined {
   return Number.isFinite(time) ? Math.max(1, time - now) : undefined
 }
 
-function earliest(a: number | undefined, b: number | undefined): number | undefined {
-  if (a === undefined || b === undefined) return a ?? b
-  return Math.min(a, b)
+function earliest(...waits: readonly (number | undefined)[]): number | undefined {
+  const ms = Math.min(...waits.map((wait) => wait ?? Infinity))
+  return Number.isFinite(ms) ? ms : undefined
 }

@@ -96,6 +96,8 @@ it.each([
   ['2 of 6 ready', 'amber', false, buildOf('a'), counts(6, 2, 4)],
   ['0 of 0 ready', 'grey', false, buildOf('a', { standingBy: 0 }), counts(1, 0)],
   ['0 of 6 ready', 'grey', false, buildOf('a', {}, draining), counts(12, 0)],
+  ['2 of 3 ready', 'amber', false, buildOf('a', {}, { scaling: { standingBy: 3 } }), counts(0, 2)],
+  ['0 of 0 ready', 'grey', false, buildOf('a', {}, { scaling: { standingBy: 0 } }), counts(0, 0)],
 ])('a card says %s in %s, max reached: %s', (text, colour, isMaxReached, build, of) => {
   expect(readinessOf(build, of)).toEqual({ text, colour, isMaxReached })
 })

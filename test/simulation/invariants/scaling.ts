@@ -40,6 +40,11 @@ export class ScalingInvariants {
     if (scaling.standingBy < 0 || scaling.standingBy > most) {
       world.violate(`build ${metadata.name} is to keep ${scaling.standingBy} ready, but max is ${most}`)
     }
+    if (scaling.decider === 'idle' && status.currentActive > 0) {
+      world.violate(
+        `build ${metadata.name} keeps none ready, as if nobody used it, but has ${status.currentActive} sessions`,
+      )
+    }
     const before = this.#seen.get(metadata.name)
     const asked = Math.min(spec.max, askedFor(build, snapshot))
     const { delaySeconds = 300 } = spec.scaling.scaleDown ?? {}
