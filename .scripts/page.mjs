@@ -10,7 +10,7 @@ const root = fileURLToPath(new URL('..', import.meta.url))
 const source = join(root, 'src', 'dashboard', 'page')
 
 /** The packages in the bundle. docs/reference/licences.md lists them. */
-export const bundledPackages = ['@preact/signals', '@preact/signals-core', 'preact', 'uplot']
+export const bundledPackages = ['@preact/signals', '@preact/signals-core', 'croner', 'preact', 'uplot']
 
 /** @param {string} folder */
 export async function buildPage(folder) {
