@@ -167,7 +167,10 @@ export function wireEngine(engineDeps: EngineDependencies, state: EngineState) {
     refused: (build) => policies.callerRefused(build),
   })
   const creation = new BuildCreation(ctx, { events, loader, waitQueue })
-  const operations = new BuildOperations(ctx, { creation, events, waitQueue, writer: builds })
+  const operations = new BuildOperations(ctx, {
+    ...{ creation, events, waitQueue, writer: builds },
+    setByHand: (build) => policies.setByHand(build),
+  })
   const changes = new ChangeHandlers(ctx, {
     builds: operations,
     conditions,

@@ -152,7 +152,7 @@ describe('gamekeeper init', () => {
   it('depends on the file that the package was installed from, if it was one', { timeout: limitMs }, async () => {
     const cwd = await emptyDirectory()
     await unpack(await pack(cwd), cwd)
-    await copyWithDependencies(cwd, ['eventemitter3', 'lmdb', 'commander', 'yaml'])
+    await copyWithDependencies(cwd, ['croner', 'eventemitter3', 'lmdb', 'commander', 'yaml'])
     const packages = { 'node_modules/gamekeeper': { resolved: 'file:../packed/gamekeeper-1.0.0.tgz' } }
     await writeFile(join(cwd, 'node_modules/.package-lock.json'), JSON.stringify({ packages }))
     const program = join(cwd, 'node_modules/gamekeeper/dist/src/cli/main.js')

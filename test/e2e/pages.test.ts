@@ -22,7 +22,7 @@ let place: Workplace
 beforeEach(async () => {
   place = await workplace('.gamekeeper')
   await unpack(await pack(place.root), place.root)
-  await link(place.root, ['eventemitter3', 'lmdb'])
+  await link(place.root, ['croner', 'eventemitter3', 'lmdb'])
 }, limitMs)
 
 /** Saves the programs of a page under the names that it gives them. */

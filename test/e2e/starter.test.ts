@@ -22,7 +22,7 @@ let project = ''
 beforeEach(async () => {
   place = await workplace('arena/.gamekeeper')
   await unpack(await pack(place.root), place.root)
-  await copyWithDependencies(place.root, ['eventemitter3', 'lmdb', 'commander', 'yaml'])
+  await copyWithDependencies(place.root, ['croner', 'eventemitter3', 'lmdb', 'commander', 'yaml'])
   const program = join(place.root, 'node_modules/gamekeeper/dist/src/cli/main.js')
   await exec(process.execPath, [program, 'init', 'arena'], { cwd: place.root })
   project = join(place.root, 'arena')

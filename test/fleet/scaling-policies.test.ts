@@ -168,6 +168,16 @@ describe('a number that is set by hand', () => {
     expect((await fleet.builds.get('arena')).status.conditions).toBeUndefined()
   })
 
+  it('holds even if standingBy was that already', async () => {
+    const { scene, fleet } = await opened({ scaling })
+    await fleet.builds.patch('arena', { standingBy: 0 })
+    await scene.clock.advance(10_000)
+    expect(await ready(fleet)).toBe(0)
+    await fleet.builds.patch('arena', { max: 50 })
+    await scene.clock.advance(31 * minute)
+    expect(await ready(fleet)).toBe(5)
+  })
+
   it('is one of the policies if the build allows no override', async () => {
     const { scene, fleet } = await opened({ scaling: { ...scaling, overrideSeconds: 0 } })
     await fleet.builds.patch('arena', { standingBy: 7 })

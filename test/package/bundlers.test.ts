@@ -46,7 +46,7 @@ let count = 0
 beforeAll(async () => {
   folder = await realpath(await mkdtemp(join(tmpdir(), 'gamekeeper-bundle-')))
   await unpack(await pack(folder), folder)
-  await copyWithDependencies(folder, ['eventemitter3', 'lmdb'])
+  await copyWithDependencies(folder, ['croner', 'eventemitter3', 'lmdb'])
   await writeFile(join(folder, 'app.mjs'), app)
 }, 240_000)
 afterAll(() => rm(folder, { recursive: true, force: true }))

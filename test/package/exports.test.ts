@@ -153,15 +153,15 @@ describe.concurrent('the package', { timeout: 300_000 }, () => {
   })
 
   it.each([
-    ['gamekeeper', ['eventemitter3']],
+    ['gamekeeper', ['croner', 'eventemitter3']],
     ['gamekeeper/memory', ['eventemitter3']],
     ['gamekeeper/process', ['eventemitter3']],
     ['gamekeeper/docker', ['eventemitter3']],
-    ['gamekeeper/http', []],
+    ['gamekeeper/http', ['croner']],
     ['gamekeeper/client', []],
-    ['gamekeeper/dashboard', []],
+    ['gamekeeper/dashboard', ['croner']],
     ['gamekeeper/metrics', []],
-    ['gamekeeper/kubernetes', ['eventemitter3']],
+    ['gamekeeper/kubernetes', ['croner', 'eventemitter3']],
     ['gamekeeper/sdk', []],
     ['gamekeeper/tracing', []],
   ])('loads only these dependencies from %s: %j', async (specifier, needed) => {
@@ -172,7 +172,7 @@ describe.concurrent('the package', { timeout: 300_000 }, () => {
   })
 
   it('reports a missing dependency by name', async () => {
-    const bare = await consumer('without-eventemitter3', ['lmdb'])
+    const bare = await consumer('without-eventemitter3', ['croner', 'lmdb'])
     await expect(run(bare, 'esm', `await import('gamekeeper')`)).rejects.toThrow(/Cannot find package 'eventemitter3/)
   })
 
@@ -208,7 +208,7 @@ describe.concurrent('the package', { timeout: 300_000 }, () => {
   })
 
   it('reports what to install when @kubernetes/client-node is missing', async () => {
-    const bare = await consumer('without-client-node', ['eventemitter3'])
+    const bare = await consumer('without-client-node', ['croner', 'eventemitter3'])
     const make = `try { kubernetesBackend() } catch (error) { console.log(error.name, error.code, error.message) }`
     const message =
       'FleetError internal kubernetesBackend needs the package @kubernetes/client-node, which is not installed: npm install @kubernetes/client-node@1'
@@ -219,7 +219,7 @@ describe.concurrent('the package', { timeout: 300_000 }, () => {
   })
 
   it('says what failed of an installed package that this Node cannot load, and which version it can', async () => {
-    const home = await consumer('with-another-node', [])
+    const home = await consumer('with-another-node', ['croner'])
     const folder = join(home, 'node_modules/@kubernetes/client-node')
     await mkdir(folder, { recursive: true })
     const other = { name: '@kubernetes/client-node', version: '2.0.1', engines: { node: '>=99' }, main: 'index.js' }

@@ -66,7 +66,7 @@ let folder = ''
 beforeAll(async () => {
   folder = await realpath(await mkdtemp(join(tmpdir(), 'gamekeeper-runners-')))
   await unpack(await pack(folder), folder)
-  await copyWithDependencies(folder, ['eventemitter3', 'lmdb'])
+  await copyWithDependencies(folder, ['croner', 'eventemitter3', 'lmdb'])
   for (const [name, lines] of Object.entries(files)) {
     await mkdir(join(folder, name, '..'), { recursive: true })
     await writeFile(join(folder, name), lines.join('\n'))

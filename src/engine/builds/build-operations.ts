@@ -20,6 +20,8 @@ export interface BuildOperationDependencies {
   readonly events: EventReporter
   readonly waitQueue: WaitQueue
   readonly writer: BuildWriter
+  /** Called when a caller has set `standingBy`. */
+  readonly setByHand: (build: BuildEntry) => void
 }
 
 export class BuildOperations {
@@ -48,6 +50,7 @@ export class BuildOperations {
     const checked = readPatch(change)
     if (!checked.ok) throw invalidInput(checked.problem, 'the change')
     await this.#deps.writer.change(build, (record) => patched(record, checked.value, limits.maxServersPerBuild))
+    if (checked.value.standingBy !== undefined) this.#deps.setByHand(build)
     const { standingBy, max } = build.record.spec
     const message = `build ${ref.name} was patched: standingBy ${standingBy}, max ${max}`
     this.#ctx.emitter.emit({

@@ -101,6 +101,14 @@ export class ScalingPolicies {
     this.#ctx.enqueue(build)
   }
 
+  /** A caller has set `standingBy`, even if to the number that it was. */
+  setByHand(build: BuildEntry): void {
+    const { scaling, record } = build
+    if (!scaling) return
+    scaling.override = newOverride(record.spec, this.#ctx.clock.now())
+    this.#ctx.enqueue(build)
+  }
+
   #forget(build: BuildEntry): undefined {
     if (build.scaling) {
       this.#ctx.inventory.setAged(build.scaling, noneAged)
@@ -118,11 +126,8 @@ export class ScalingPolicies {
     const known = build.scaling ? build.scaling.override : recordedOverride(build, overrideMs(scaling))
     const source = build.scaling?.source ?? spec
     if (source !== spec && canonical(source.scaling) !== canonical(scaling)) return undefined
-    if (source.standingBy === spec.standingBy) return known && known.until > now.wall ? known : undefined
-    const until = now.wall + overrideMs(scaling)
-    if (until === now.wall) return undefined
-    const message = `standingBy was set to ${spec.standingBy}, which holds instead of the scaling policies until ${new Date(until).toISOString()}`
-    return { until, reason: `StandingBy${spec.standingBy}`, message }
+    if (source.standingBy !== spec.standingBy) return newOverride(spec, now.wall)
+    return known && known.until > now.wall ? known : undefined
   }
 
   /** Tells a decision in an event. Returns the time in ms until the next one may be told. */
@@ -187,6 +192,14 @@ function newState(
 
 function byAge({ standingBySince: a = 0 }: ServerEntry, { standingBySince: b = 0 }: ServerEntry): number {
   return a - b
+}
+
+/** Undefined if the build allows none. */
+function newOverride({ scaling = {}, standingBy }: BuildSpec, now: number): Override | undefined {
+  const until = now + overrideMs(scaling)
+  if (until === now) return undefined
+  const message = `standingBy was set to ${standingBy}, which holds instead of the scaling policies until ${new Date(until).toISOString()}`
+  return { until, reason: `StandingBy${standingBy}`, message }
 }
 
 /** What the condition in the record says, which an earlier leader has set. */

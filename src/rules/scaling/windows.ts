@@ -51,5 +51,5 @@ function nextTime(expression: string, timezone: string, now: number): number {
 }
 
 function reasonOf(error: unknown): string {
-  return String(error).replace(/^.*CronPattern: /, '')
+  return String(error).replace(/^.*CronPattern: |\.$/g, '')
 }

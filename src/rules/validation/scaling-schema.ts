@@ -28,6 +28,7 @@ const bufferFields = {
 
 const cron = {
   type: 'string',
+  minLength: 1,
   maxLength: 200,
   expected: 'a cron expression with five fields',
   description: 'Cron expression with five fields: minute, hour, day of the month, month, day of the week.',
@@ -35,6 +36,7 @@ const cron = {
 
 const timeZone = {
   type: 'string',
+  minLength: 1,
   maxLength: 100,
   description: 'IANA name of the time zone of the cron expressions.',
   examples: ['Europe/Berlin'],
@@ -53,7 +55,13 @@ const windows = {
     expected: 'an object with start, end and numbers',
     required: ['start', 'end'],
     properties: {
-      name: { type: 'string', maxLength: 100, description: 'For people. Default: its start.', examples: ['evening'] },
+      name: {
+        type: 'string',
+        minLength: 1,
+        maxLength: 100,
+        description: 'For people. Default: its start.',
+        examples: ['evening'],
+      },
       start,
       end,
       ...bufferFields,
