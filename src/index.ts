@@ -81,7 +81,6 @@ export type {
 export type { Seats } from './rules/lifecycle/server-sessions.js'
 export type {
   BufferPolicy,
-  BufferUnit,
   CronWindow,
   Decider,
   ReplaceWindow,

@@ -117,6 +117,17 @@ describe('a build that nobody uses', () => {
     expect(await ready(fleet)).toBe(0)
   })
 
+  it('stays so after a restart', async () => {
+    const { scene, fleet } = await opened({ standingBy: 2, scaling })
+    await scene.clock.advance(15 * minute)
+    expect(await ready(fleet)).toBe(0)
+    await fleet.close()
+    const next = await scene.open()
+    await scene.clock.advance(minute)
+    expect(await ready(next)).toBe(0)
+    expect((await next.builds.get('arena')).status.scaling?.decider).toBe('idle')
+  })
+
   it('wakes for a caller who does not wait, and is refused', async () => {
     const { scene, fleet } = await opened({ standingBy: 1, scaling })
     await scene.clock.advance(11 * minute)
@@ -138,9 +149,9 @@ describe('a number that is set by hand', () => {
     const { status } = await fleet.builds.get('arena')
     expect(status.currentStandingBy).toBe(1)
     expect(status.scaling).toMatchObject({ standingBy: 1, decider: 'override' })
-    expect(status.conditions?.map(({ type, reason }) => [type, reason])).toEqual([['ScalingOverridden', 'StandingBy1']])
+    expect(status.conditions?.map(({ type, reason }) => [type, reason])).toEqual([['ScalingOverridden', 'SetByHand']])
     expect(status.conditions?.[0]?.message).toMatch(
-      /^standingBy was set to 1, which holds instead of the scaling policies until \d{4}-/,
+      /^standingBy was set from 0 to 1, which holds instead of the scaling policies until \d{4}-/,
     )
     expect((await fleet.problems()).map(({ kind, severity }) => [kind, severity])).toEqual([
       ['ScalingOverridden', 'drained'],
@@ -166,6 +177,19 @@ describe('a number that is set by hand', () => {
     await scene.clock.advance(10_000)
     expect(await ready(fleet)).toBe(6)
     expect((await fleet.builds.get('arena')).status.conditions).toBeUndefined()
+  })
+
+  it('is over when the number is put back, and is none if more of the spec is changed with it', async () => {
+    const { scene, fleet } = await opened({ scaling })
+    await fleet.builds.update('arena', { standingBy: 9 })
+    await scene.clock.advance(10_000)
+    expect(await ready(fleet)).toBe(9)
+    await fleet.builds.update('arena', { standingBy: 0 })
+    await scene.clock.advance(10_000)
+    expect(await ready(fleet)).toBe(5)
+    await fleet.builds.update('arena', { standingBy: 1, seatsPerSession: 4 })
+    await scene.clock.advance(10_000)
+    expect([await ready(fleet), (await fleet.builds.get('arena')).status.conditions]).toEqual([5, undefined])
   })
 
   it('holds even if standingBy was that already', async () => {

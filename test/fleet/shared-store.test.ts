@@ -116,7 +116,7 @@ describe('a build edited in the store', () => {
     await editSpec({ standingBy: 1 })
     expect(await statusOf(fleet)).toMatchObject({ currentStandingBy: 1, scaling: { decider: 'override' } })
     expect(await conditionsOf(fleet)).toEqual([
-      expect.stringMatching(/^ScalingOverridden: standingBy was set to 1, which holds .* until /),
+      expect.stringMatching(/^ScalingOverridden: standingBy was set from 0 to 1, which holds .* until /),
     ])
   })
 

@@ -218,8 +218,8 @@ const scaling: readonly PlantedBug[] = [
     standsFor: 'one kubectl scale turns the autoscaler off',
     seeds: 300,
     file: 'src/engine/reconcile/scaling-policies.ts',
-    from: 'return known && known.until > now.wall ? known : undefined',
-    to: 'return known && { ...known, until: now.wall + 60_000 }',
+    from: 'if (number === spec.standingBy) return holds ? known : undefined',
+    to: 'if (number === spec.standingBy) return known && { ...known, until: now.wall + 60_000 }',
   },
   {
     name: 'a session does not count as use of a build',

@@ -4,12 +4,20 @@
  */
 import type { BuildSpec } from '../../rules/model/resources.js'
 import { canonical } from '../../rules/model/values.js'
-import { type Decision, decide, followedFrom, type Now, openWindow, overrideMs } from '../../rules/scaling/policies.js'
+import {
+  type Decision,
+  decide,
+  followedFrom,
+  type Now,
+  openWindow,
+  overrideMs,
+  type ScalingSpec,
+} from '../../rules/scaling/policies.js'
 import { windowAt } from '../../rules/scaling/windows.js'
 import { buildEvent, type EngineContext } from '../context.js'
 import { type Conditions, hasCondition } from '../reporting/conditions.js'
 import type { BuildEntry, ServerEntry } from '../state/entries.js'
-import { inUse, standingByIn, startingIn } from '../state/queries.js'
+import { inUse, serverCount, standingByIn, startingIn } from '../state/queries.js'
 import type { Cached, Override, ScalingState } from '../state/scaling-state.js'
 
 /** How often, at most, an event tells a number that the same policy has decided. */
@@ -18,6 +26,9 @@ const tellMs = 60_000
 const ageReviewMs = 60_000
 /** How often, at least, what depends on the wall clock is decided anew: that clock may be set. */
 const wallReviewMs = 60_000
+
+/** Clocks of two hosts may differ by so much. */
+const skewMs = 60_000
 
 const noneAged: ReadonlySet<ServerEntry> = new Set()
 
@@ -47,13 +58,13 @@ export class ScalingPolicies {
     const before = build.scaling
     const override = this.#overrideOf(build, spec, now)
     const isUsed = inUse(build) > 0 || this.#deps.callers(build) > 0
-    const idleSince = isUsed ? undefined : (before?.idleSince ?? now.elapsed)
+    const idleSince = isUsed ? undefined : (before?.idleSince ?? idleFrom(build, scaling, now))
     const open = schedule && cached(before?.open, spec, now.wall, () => openWindow(schedule, now.wall))
     const decision = decide(
       { fixed: spec, scaling },
-      { inUse: inUse(build), sessions: build.sessions, idleSince, overriddenUntil: override?.until },
+      { inUse: inUse(build), idleSince, overriddenUntil: override?.until },
       {
-        before: before?.decision.followed ?? followedFrom(startingIn(build) + standingByIn(build), now),
+        before: before?.decision.followed ?? followedFrom(standingByIn(build), now),
         now,
         open: open?.value,
       },
@@ -63,7 +74,7 @@ export class ScalingPolicies {
       ...{ source: spec, spec: withNumbers(before, spec, decision) },
       ...{ decision, idleSince, open, override },
     }
-    this.#deps.conditions.update(build, 'ScalingOverridden', override?.reason ?? '', override?.message)
+    this.#deps.conditions.update(build, 'ScalingOverridden', 'SetByHand', override?.message)
     const toldMs = this.#tell(build, build.scaling, now)
     const agesMs = this.#reviewAges(build, build.scaling, now)
     const wallMs = schedule || override || scaling.replaceWindow ? wallReviewMs : undefined
@@ -78,7 +89,7 @@ export class ScalingPolicies {
     const now = { wall: clock.now(), elapsed: clock.elapsed() }
     const standingBy = scaling?.decision.standingBy ?? startingIn(build) + standingByIn(build)
     const decision: Decision = {
-      ...{ standingBy, standingBySessions: scaling?.decision.standingBySessions ?? 0 },
+      standingBy,
       decider: scaling?.decision.decider ?? 'standingBy',
       message: 'the spec is invalid, so that what was decided before holds',
       nextMs: undefined,
@@ -105,7 +116,8 @@ export class ScalingPolicies {
   setByHand(build: BuildEntry): void {
     const { scaling, record } = build
     if (!scaling) return
-    scaling.override = newOverride(record.spec, this.#ctx.clock.now())
+    const from = scaling.override?.from ?? scaling.source.standingBy
+    scaling.override = newOverride(record.spec, from, this.#ctx.clock.now())
     this.#ctx.enqueue(build)
   }
 
@@ -120,14 +132,18 @@ export class ScalingPolicies {
     return undefined
   }
 
-  /** The number that was set by hand, if it holds still: if `standingBy` was changed and the policies were not. */
+  /** The number that was set by hand, if it holds still: if `standingBy` was changed and nothing else but `max`, and was not put back. */
   #overrideOf(build: BuildEntry, spec: BuildSpec, now: Now): Override | undefined {
     const { scaling = {} } = spec
-    const known = build.scaling ? build.scaling.override : recordedOverride(build, overrideMs(scaling))
     const source = build.scaling?.source ?? spec
+    const known = build.scaling ? build.scaling.override : recordedOverride(build)
+    const holds = known && known.until > now.wall && known.until <= now.wall + overrideMs(scaling) + skewMs
     if (source !== spec && canonical(source.scaling) !== canonical(scaling)) return undefined
-    if (source.standingBy !== spec.standingBy) return newOverride(spec, now.wall)
-    return known && known.until > now.wall ? known : undefined
+    const number = known?.to ?? source.standingBy
+    if (number === spec.standingBy) return holds ? known : undefined
+    if (known && known.from === spec.standingBy) return undefined
+    if (source !== spec && canonical(withoutNumbers(source)) !== canonical(withoutNumbers(spec))) return undefined
+    return newOverride(spec, known?.from ?? number, now.wall)
   }
 
   /** Tells a decision in an event. Returns the time in ms until the next one may be told. */
@@ -164,16 +180,19 @@ export class ScalingPolicies {
       if (scaling.aged.size > 0) inventory.setAged(scaling, noneAged)
       return window && maxIdleAgeSeconds !== undefined ? until(window.until, now.wall) : undefined
     }
+    const isOld = ({ bucket, standingBySince = Infinity }: ServerEntry) =>
+      (bucket === 'ready' || bucket === 'outdatedReady') && standingBySince + maxIdleAgeSeconds * 1_000 <= now.elapsed
+    const left = [...scaling.aged].filter(isOld)
+    if (left.length < scaling.aged.size) inventory.setAged(scaling, new Set(left))
     const restMs = scaling.agesDueAt - now.elapsed
     if (restMs > 0) return restMs
     scaling.agesDueAt = now.elapsed + ageReviewMs
+    // Without room for another, one would end before the next is ready.
+    const hasRoom =
+      serverCount(build) - build.buckets.terminating.size < scaling.source.max && build.withoutPort.size === 0
     const { ready, outdatedReady } = build.buckets
-    const left = [...scaling.aged].filter((entry) => entry.bucket === 'outdatedReady')
-    const old = [...ready].filter(
-      ({ standingBySince = Infinity }) => standingBySince + maxIdleAgeSeconds * 1_000 <= now.elapsed,
-    )
-    const most = Math.max(1, Math.floor((ready.size + outdatedReady.size) / 10))
-    inventory.setAged(scaling, new Set([...left, ...old.toSorted(byAge)].slice(0, most)))
+    const most = hasRoom ? Math.max(1, Math.floor((ready.size + outdatedReady.size) / 10)) : 0
+    inventory.setAged(scaling, new Set([...left, ...[...ready].filter(isOld).toSorted(byAge)].slice(0, most)))
     return ageReviewMs
   }
 }
@@ -195,28 +214,38 @@ function byAge({ standingBySince: a = 0 }: ServerEntry, { standingBySince: b = 0
 }
 
 /** Undefined if the build allows none. */
-function newOverride({ scaling = {}, standingBy }: BuildSpec, now: number): Override | undefined {
+function newOverride({ scaling = {}, standingBy: to }: BuildSpec, from: number, now: number): Override | undefined {
   const until = now + overrideMs(scaling)
   if (until === now) return undefined
-  const message = `standingBy was set to ${standingBy}, which holds instead of the scaling policies until ${new Date(until).toISOString()}`
-  return { until, reason: `StandingBy${standingBy}`, message }
+  const message = `standingBy was set from ${from} to ${to}, which holds instead of the scaling policies until ${new Date(until).toISOString()}`
+  return { from, to, until, message }
 }
 
 /** What the condition in the record says, which an earlier leader has set. */
-function recordedOverride({ record }: BuildEntry, ms: number): Override | undefined {
-  const condition = record.conditions.find(({ type }) => type === 'ScalingOverridden')
-  return condition && { until: condition.since + ms, reason: condition.reason, message: condition.message }
+function recordedOverride({ record }: BuildEntry): Override | undefined {
+  const { message = '' } = record.conditions.find(({ type }) => type === 'ScalingOverridden') ?? {}
+  const [, from, to, until] = /from (\d+) to (\d+), .* until (\S+)$/.exec(message) ?? []
+  if (until === undefined) return undefined
+  return { from: Number(from), to: Number(to), until: Date.parse(until), message }
+}
+
+function withoutNumbers({ standingBy: _, max: __, ...rest }: BuildSpec): object {
+  return rest
+}
+
+/** A build that has nothing when this host begins to lead, and has existed for long enough, was idle before. */
+function idleFrom({ buckets, record }: BuildEntry, { idleSeconds = 0 }: ScalingSpec, now: Now): number {
+  const hasNone = Object.values(buckets).every(({ size }) => size === 0)
+  const isOlder = now.wall - record.createdAt >= idleSeconds * 1_000
+  return hasNone && isOlder ? now.elapsed - idleSeconds * 1_000 : now.elapsed
 }
 
 /** The same object while nothing changes. */
-function withNumbers(
-  before: ScalingState | undefined,
-  spec: BuildSpec,
-  { standingBy, standingBySessions }: Decision,
-): BuildSpec {
+function withNumbers(before: ScalingState | undefined, spec: BuildSpec, { decider, standingBy }: Decision): BuildSpec {
   const known = before?.source === spec ? before.spec : undefined
+  const standingBySessions = decider === 'idle' ? 0 : spec.standingBySessions
   if (known?.standingBy === standingBy && known.standingBySessions === standingBySessions) return known
-  return { ...spec, standingBy, standingBySessions }
+  return { ...spec, standingBy, ...(standingBySessions !== undefined && { standingBySessions }) }
 }
 
 /** Looks it up again once it may have changed. */

@@ -226,8 +226,6 @@ export interface BuildEntry {
   crashedTemplate: string | undefined
   /** Number of connected players on all servers of the build, as their games last reported them. */
   players: number
-  /** Number of sessions in the records of its servers. */
-  sessions: number
   /** True while an operator is draining the build. */
   draining: boolean
   /** True while the build's record is being written. */
@@ -263,7 +261,6 @@ export function newBuild(record: Build, revision?: string): BuildEntry {
     lateMessage: undefined,
     crashedTemplate: undefined,
     players: 0,
-    sessions: 0,
     draining: isDraining(record),
     writing: false,
   }

@@ -191,7 +191,6 @@ export class Inventory {
     this.#servers.set(keyOf(record), entry)
     this.#serversByHostId.set(entry.hostId, entry)
     this.#sessions.addAll(record, entry)
-    build.sessions += record.sessions.length
     entry.bucket = bucketOf(entry)
     build.buckets[entry.bucket].add(entry)
     build.candidates?.update(entry)
@@ -312,7 +311,6 @@ export class Inventory {
     this.players.remove(entry)
     const { build } = entry
     build.players -= entry.players.length
-    build.sessions -= entry.record.sessions.length
     build.buckets[entry.bucket].delete(entry)
     build.needsAction.delete(entry)
     build.withoutPort.delete(entry)
@@ -355,7 +353,6 @@ export class Inventory {
     entry.build.candidates?.update(entry)
     if (before.node !== record.node) this.#machineLoads?.update(entry)
     if (before.sessions !== record.sessions) {
-      entry.build.sessions += record.sessions.length - before.sessions.length
       this.players.sessionsChanged(entry, before, record)
     }
     this.#updatePlaces(entry)

@@ -26,10 +26,12 @@ export interface ScalingState {
 
 /** `standingBy` was set by hand. */
 export interface Override {
+  /** What it was before, and what it was set to. */
+  readonly from: number
+  readonly to: number
   /** Wall time in ms. */
   readonly until: number
   /** Of the condition. */
-  readonly reason: string
   readonly message: string
 }
 

@@ -39,17 +39,28 @@ export function follow(
   { delayMs, perMinute }: PatienceLimits,
 ): { readonly patience: Patience; readonly nextMs: number | undefined } {
   const held = before.asked.map((ask, index) => (index === before.asked.length - 1 ? { ...ask, until: now } : ask))
-  const recent = held.filter((ask) => ask.until + delayMs > now && ask.level > level)
+  const recent = merged(
+    held.filter((ask) => ask.until + delayMs > now && ask.level > level),
+    delayMs,
+  )
   const asked = [...recent, { level, until: now }]
   const floor = asked[0]?.level ?? level
-  const stepMs = Math.max(1_000, 60_000 / perMinute)
+  const size = Math.ceil(perMinute / 60)
+  const stepMs = (60_000 * size) / perMinute
   const restMs = before.loweredAt + stepMs - now
   const mayFall = floor < before.level && restMs <= 0
-  const fallen = Math.max(floor, before.level - Math.max(1, Math.round(perMinute / 60)))
+  const fallen = Math.max(floor, before.level - size)
   const next = floor >= before.level ? floor : mayFall ? fallen : before.level
   const loweredAt = mayFall ? now : before.loweredAt
   const patience = { level: next, asked, loweredAt }
   const first = recent[0]
   if (next > floor) return { patience, nextMs: mayFall ? stepMs : restMs }
   return { patience, nextMs: first && first.until + delayMs - now }
+}
+
+/** At most about a hundred: those that follow each other within a hundredth of the delay count as the higher one. */
+function merged(asks: readonly Ask[], delayMs: number): readonly Ask[] {
+  const [last, before] = [asks.at(-1), asks.at(-2)]
+  if (!last || !before || last.until - before.until >= delayMs / 100) return asks
+  return [...asks.slice(0, -2), { level: before.level, until: last.until }]
 }

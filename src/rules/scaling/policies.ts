@@ -24,19 +24,11 @@ export interface ScalingSpec {
 export interface BufferPolicy {
   /** Default: 0. */
   readonly min?: number
-  /** Of the servers in use, or of the sessions. Default: 0. */
+  /** Of the servers in use. Default: 0. */
   readonly percent?: number
   /** Default: the build's `max`. */
   readonly max?: number
-  /**
-   * What is counted: idle `servers` for the servers in use, or free places for the `sessions` that there are, on builds whose servers take
-   * several. Default: `servers`.
-   */
-  readonly of?: BufferUnit
 }
-
-export const bufferUnits = ['servers', 'sessions'] as const
-export type BufferUnit = (typeof bufferUnits)[number]
 
 export interface SchedulePolicy {
   /** IANA name: `Europe/Berlin`. */
@@ -69,7 +61,6 @@ export type Decider = (typeof deciders)[number]
 /** The numbers in a build's spec. */
 export interface FixedNumbers {
   readonly standingBy: number
-  readonly standingBySessions?: number
   readonly max: number
 }
 
@@ -77,8 +68,6 @@ export interface FixedNumbers {
 export interface Demand {
   /** Servers in use. */
   readonly inUse: number
-  /** Sessions on them. */
-  readonly sessions: number
   /** Since when nobody has used it or waited for it, elapsed ms. Undefined while somebody does. */
   readonly idleSince: number | undefined
   /** Until when a number that was set by hand holds, wall time in ms. */
@@ -102,26 +91,19 @@ export interface Now {
 /** What a build keeps ready, and why. */
 export interface Decision {
   readonly standingBy: number
-  readonly standingBySessions: number
   readonly decider: Decider
   /** A sentence for people: what each policy asks for. */
   readonly message: string
   /** Time in ms after which the decision is another if nothing else happens. */
   readonly nextMs: number | undefined
-  readonly followed: Followed
-}
-
-/** How the numbers have been followed so far. */
-export interface Followed {
-  readonly servers: Patience
-  readonly sessions: Patience
+  /** How the number has been followed so far. */
+  readonly followed: Patience
 }
 
 /** What a policy asks for. */
 interface Vote {
   readonly by: Decider
-  readonly servers: number
-  readonly sessions: number
+  readonly standingBy: number
   /** For people. */
   readonly reason: string
 }
@@ -143,9 +125,9 @@ export function openWindow({ timeZone, windows }: SchedulePolicy, now: number): 
   }
 }
 
-/** Nothing has been decided yet: `idle` servers that are there already are kept for the delay. */
-export function followedFrom(idle: number, now: Now): Followed {
-  return { servers: patientFrom(idle, now.elapsed), sessions: patientFrom(0, now.elapsed) }
+/** Nothing has been decided yet: `ready` servers are kept for the delay. */
+export function followedFrom(ready: number, now: Now): Patience {
+  return patientFrom(ready, now.elapsed)
 }
 
 /**
@@ -155,58 +137,42 @@ export function followedFrom(idle: number, now: Now): Followed {
 export function decide(
   { fixed, scaling }: { readonly fixed: FixedNumbers; readonly scaling: ScalingSpec },
   demand: Demand,
-  { before, now, open }: { readonly before: Followed; readonly now: Now; readonly open: OpenWindow | undefined },
+  { before, now, open }: { readonly before: Patience; readonly now: Now; readonly open: OpenWindow | undefined },
 ): Decision {
   const { overriddenUntil } = demand
   if (overriddenUntil !== undefined && overriddenUntil > now.wall) {
     const message = `standingBy was set to ${fixed.standingBy} by hand, which overrides the policies until ${timeOf(overriddenUntil)}`
-    return settled('override', numbersOf(fixed), message, overriddenUntil - now.wall, now)
+    return settled('override', Math.min(fixed.max, fixed.standingBy), message, overriddenUntil - now.wall, now)
   }
   const idleMs = demand.idleSince === undefined ? 0 : now.elapsed - demand.idleSince
   const allowedMs = scaling.idleSeconds === undefined ? Infinity : scaling.idleSeconds * 1_000
-  if (idleMs >= allowedMs) {
-    return settled(
-      'idle',
-      { servers: 0, sessions: 0 },
-      `nobody has used it for ${scaling.idleSeconds} s`,
-      undefined,
-      now,
-    )
-  }
+  if (idleMs >= allowedMs) return settled('idle', 0, `nobody has used it for ${scaling.idleSeconds} s`, undefined, now)
   const votes = votesOf({ fixed, scaling }, demand, open)
-  const wanted = {
-    servers: Math.min(fixed.max, Math.max(...votes.map(({ servers }) => servers))),
-    sessions: Math.max(...votes.map(({ sessions }) => sessions)),
-  }
+  const wanted = Math.min(fixed.max, Math.max(...votes.map(({ standingBy }) => standingBy)))
   const limits = limitsOf(scaling)
-  const servers = follow(before.servers, wanted.servers, now.elapsed, limits)
-  const sessions = follow(before.sessions, wanted.sessions, now.elapsed, limits)
-  const isFalling = servers.patience.level > wanted.servers || sessions.patience.level > wanted.sessions
-  const falls = `; falls from ${servers.patience.level} no sooner than ${limits.delayMs / 1_000} s after more was asked for`
+  const { patience, nextMs } = follow(before, wanted, now.elapsed, limits)
+  const falls = `; falls from ${patience.level} no sooner than ${limits.delayMs / 1_000} s after more was asked for`
   return {
-    standingBy: Math.min(fixed.max, servers.patience.level),
-    standingBySessions: sessions.patience.level,
+    standingBy: Math.min(fixed.max, patience.level),
     decider: deciderOf(votes),
-    message: `${votes.map(({ reason }) => reason).join('; ')}${isFalling ? falls : ''}`,
+    message: `${votes.map(({ reason }) => reason).join('; ')}${patience.level > wanted ? falls : ''}`,
     nextMs: earliest([
-      servers.nextMs,
-      sessions.nextMs,
+      nextMs,
       open && open.until - now.wall,
       demand.idleSince === undefined ? undefined : allowedMs - idleMs,
     ]),
-    followed: { servers: servers.patience, sessions: sessions.patience },
+    followed: patience,
   }
 }
 
 function settled(
   decider: Decider,
-  { servers, sessions }: Pick<Vote, 'servers' | 'sessions'>,
+  standingBy: number,
   message: string,
   nextMs: number | undefined,
-  { elapsed }: Now,
+  now: Now,
 ): Decision {
-  const followed = { servers: patientFrom(servers, elapsed), sessions: patientFrom(sessions, elapsed) }
-  return { standingBy: servers, standingBySessions: sessions, decider, message, nextMs, followed }
+  return { standingBy, decider, message, nextMs, followed: followedFrom(standingBy, now) }
 }
 
 function votesOf(
@@ -214,36 +180,29 @@ function votesOf(
   demand: Demand,
   open: OpenWindow | undefined,
 ): readonly Vote[] {
-  const votes: Vote[] = [{ by: 'standingBy', ...numbersOf(fixed), reason: `standingBy asks for ${fixed.standingBy}` }]
+  const { standingBy } = fixed
+  const votes: Vote[] = [{ by: 'standingBy', standingBy, reason: `standingBy asks for ${standingBy}` }]
   if (buffer) votes.push(bufferVote('buffer', 'buffer', buffer, demand))
   const window = open?.window
   if (window) votes.push(bufferVote('schedule', `schedule (${window.name ?? window.start})`, window, demand))
-  else if (schedule)
-    votes.push({ by: 'schedule', servers: 0, sessions: 0, reason: 'no window of the schedule is open' })
+  else if (schedule) votes.push({ by: 'schedule', standingBy: 0, reason: 'no window of the schedule is open' })
   return votes
-}
-
-function numbersOf({ standingBy, standingBySessions = 0 }: FixedNumbers): Pick<Vote, 'servers' | 'sessions'> {
-  return { servers: standingBy, sessions: standingBySessions }
 }
 
 function bufferVote(
   by: Decider,
   name: string,
-  { min = 0, percent = 0, max = Infinity, of = 'servers' }: BufferPolicy,
-  { inUse, sessions }: Demand,
+  { min = 0, percent = 0, max = Infinity }: BufferPolicy,
+  { inUse }: Demand,
 ): Vote {
-  const used = of === 'servers' ? inUse : sessions
-  const wanted = Math.min(max, Math.max(min, Math.ceil((percent * used) / 100)))
-  const what = of === 'servers' ? '' : ' free places'
-  const share = percent === 0 ? '' : ` (${percent} % of ${used}${of === 'servers' ? ' in use' : ' sessions'})`
-  const reason = `${name} asks for ${wanted}${what}${share}`
-  return of === 'servers' ? { by, servers: wanted, sessions: 0, reason } : { by, servers: 0, sessions: wanted, reason }
+  const standingBy = Math.min(max, Math.max(min, Math.ceil((percent * inUse) / 100)))
+  const share = percent === 0 ? '' : ` (${percent} % of ${inUse} in use)`
+  return { by, standingBy, reason: `${name} asks for ${standingBy}${share}` }
 }
 
 /** The first of those that ask for most. */
 function deciderOf(votes: readonly Vote[]): Decider {
-  const [most] = votes.toSorted((a, b) => b.servers - a.servers || b.sessions - a.sessions)
+  const [most] = votes.toSorted((a, b) => b.standingBy - a.standingBy)
   return most?.by ?? 'standingBy'
 }
 

@@ -17,37 +17,48 @@ export interface WindowState {
 }
 
 /**
- * Whether the window is open at a time: whether its end comes before its next start. A time that a clock change skips counts as the first
- * one after it, and one that occurs twice as the first of the two.
+ * Whether the window is open at a time: whether its last start came after its last end. With the same expression for both, it always is. A time
+ * that a clock change skips counts as the first one after it, and one that occurs twice as the first of the two.
  */
 export function windowAt({ start, end }: CronWindow, timeZone: string, now: number): WindowState {
-  const starts = nextTime(start, timeZone, now)
-  const ends = nextTime(end, timeZone, now)
-  return { isOpen: ends < starts, until: Math.min(starts, ends) }
+  const [starts, ends] = [timesAround(start, timeZone, now), timesAround(end, timeZone, now)]
+  return { isOpen: starts.last > ends.last || start === end, until: Math.min(starts.next, ends.next) }
 }
+
+const form = 'must be a cron expression with five fields, such as "0 18 * * *"'
 
 /** Returns what is wrong with the expression, or undefined. */
 export function cronProblem(expression: string): string | undefined {
   try {
-    return Number.isFinite(nextTime(expression, 'UTC', 0)) ? undefined : 'names a time that never comes'
+    // The library takes a date, too.
+    if (expression.trim().split(/\s+/).length !== 5) return `${form}: it must have five fields`
+    return Number.isFinite(timesAround(expression, 'UTC', 0).next) ? undefined : 'names a time that never comes'
   } catch (error) {
-    return `must be a cron expression with five fields, such as "0 18 * * *": ${reasonOf(error)}`
+    return `${form}: ${reasonOf(error)}`
   }
 }
 
 /** Returns what is wrong with the time zone, or undefined. */
 export function timeZoneProblem(timeZone: string): string | undefined {
   try {
-    nextTime('0 0 * * *', timeZone, 0)
+    timesAround('0 0 * * *', timeZone, 0)
     return undefined
   } catch {
     return 'must be the name of a time zone, such as "Europe/Berlin" or "UTC"'
   }
 }
 
-function nextTime(expression: string, timezone: string, now: number): number {
+/** The last time until now, and the next one. */
+function timesAround(
+  expression: string,
+  timezone: string,
+  now: number,
+): { readonly last: number; readonly next: number } {
   const cron = new Cron(expression, { mode: '5-part', paused: true, timezone })
-  return cron.nextRun(new Date(now))?.getTime() ?? Infinity
+  // The library's last time is before the one that it is given.
+  const [last] = cron.previousRuns(1, new Date(now + 1_000))
+  const next = cron.nextRun(new Date(now))
+  return { last: last?.getTime() ?? -Infinity, next: next?.getTime() ?? Infinity }
 }
 
 function reasonOf(error: unknown): string {

@@ -1,5 +1,5 @@
 /** The schema of a build's scaling policies, and what a schema cannot express. Pure. */
-import { type BufferPolicy, bufferUnits, type ScalingSpec } from '../scaling/policies.js'
+import type { BufferPolicy, ScalingSpec } from '../scaling/policies.js'
 import { cronProblem, timeZoneProblem, type CronWindow } from '../scaling/windows.js'
 import { invalid, type Refused } from './problem.js'
 import type { ArraySchema, NumberSchema, ObjectSchema, StringSchema } from './schema.js'
@@ -14,16 +14,10 @@ const bufferFields = {
     type: 'integer',
     minimum: 0,
     maximum: 1_000,
-    description: 'Percentage of the servers in use, or of the sessions, rounded up. Default: 0.',
+    description: 'Percentage of the servers in use, rounded up. Default: 0.',
     examples: [20],
   },
   max: { ...count, description: "At most so many. Default: the build's max.", examples: [40] },
-  of: {
-    type: 'string',
-    enum: bufferUnits,
-    description:
-      'What is counted. servers (default): idle servers, for the servers in use. sessions: free places, for the sessions that there are, on builds with sessionsPerServer.',
-  },
 } as const
 
 const cron = {

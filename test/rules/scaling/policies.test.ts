@@ -34,7 +34,7 @@ function decided(
   demand: Partial<Demand> = {},
 ): Decision {
   const now = { wall, elapsed }
-  const used = { inUse: 0, sessions: 0, idleSince: undefined, overriddenUntil: undefined }
+  const used = { inUse: 0, idleSince: undefined, overriddenUntil: undefined }
   return decide(
     { fixed: { standingBy, max }, scaling },
     { ...used, ...demand },
@@ -158,16 +158,7 @@ describe('the number of servers that a build keeps ready', () => {
       'standingBy asks for 1; buffer asks for 5',
     ],
   ])('%s', (_, some, demand, standingBy, decider, message) => {
-    expect(decided(some, demand)).toMatchObject({ standingBy, decider, message, standingBySessions: 0 })
-  })
-
-  it('counts free places for sessions if the buffer says so', () => {
-    const some = { scaling: { buffer: { of: 'sessions' as const, min: 10, percent: 20 } } }
-    expect(decided(some, { inUse: 7, sessions: 101 })).toMatchObject({
-      standingBy: 2,
-      standingBySessions: 21,
-      message: 'standingBy asks for 2; buffer asks for 21 free places (20 % of 101 sessions)',
-    })
+    expect(decided(some, demand)).toMatchObject({ standingBy, decider, message })
   })
 
   it('is looked at again when a window opens or closes, when nobody has used it for long enough, and when the override ends', () => {
@@ -183,7 +174,7 @@ describe('the number of servers that a build keeps ready', () => {
       fixed: { standingBy: 0, max: 100 },
       scaling: { buffer: { percent: 100 }, scaleDown: { delaySeconds: 60 } },
     }
-    const demand = { inUse: 9, sessions: 9, idleSince: undefined, overriddenUntil: undefined }
+    const demand = { inUse: 9, idleSince: undefined, overriddenUntil: undefined }
     const first = decide(asked, demand, { before: followedFrom(0, now(0)), now: now(0), open: undefined })
     const next = decide(asked, { ...demand, inUse: 1 }, { before: first.followed, now: now(1_000), open: undefined })
     expect(next).toMatchObject({
@@ -205,7 +196,6 @@ describe('the number of servers that a build keeps ready', () => {
       min: fc.nat(200),
       percent: fc.nat(1_000),
       max: fc.nat(200),
-      of: fc.constantFrom('servers' as const, 'sessions' as const),
     },
     { requiredKeys: [] },
   )
@@ -221,7 +211,6 @@ describe('the number of servers that a build keeps ready', () => {
     fc.record({
       ms: fc.nat(100_000),
       inUse: fc.nat(100),
-      sessions: fc.nat(500),
       hand: fc.boolean(),
       used: fc.boolean(),
     }),
@@ -232,11 +221,10 @@ describe('the number of servers that a build keeps ready', () => {
       const fixed = { standingBy, max: standingBy + more }
       let now = { wall: at, elapsed: 0 }
       let followed = followedFrom(0, now)
-      for (const { ms, inUse, sessions, hand, used } of all) {
+      for (const { ms, inUse, hand, used } of all) {
         now = { wall: now.wall + ms, elapsed: now.elapsed + ms }
         const demand = {
           inUse,
-          sessions,
           idleSince: used ? undefined : 0,
           overriddenUntil: hand ? now.wall + 1 : undefined,
         }
@@ -244,7 +232,6 @@ describe('the number of servers that a build keeps ready', () => {
         followed = one.followed
         expect(one.standingBy).toBeGreaterThanOrEqual(0)
         expect(one.standingBy).toBeLessThanOrEqual(fixed.max)
-        expect(one.standingBySessions).toBeGreaterThanOrEqual(0)
         expect(one.nextMs === undefined || one.nextMs >= 1).toBe(true)
       }
     },

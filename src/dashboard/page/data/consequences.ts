@@ -1,4 +1,5 @@
 /** What an action would do, in numbers, before it is taken. Pure. */
+import { standingByOf } from '../../../rules/model/build-status.js'
 import type { ConditionType } from '../../../rules/model/resources.js'
 import type { GameServerBuild } from '../../../rules/model/wire.js'
 import type { Counts } from './model.js'
@@ -59,7 +60,8 @@ export function noServersText({ spec, status }: Pick<GameServerBuild, 'spec' | '
   const blocked = blockedReason({ spec, status })
   if (blocked !== undefined) return `No servers, and none will be started: ${blocked}.`
   if (spec.max === 0) return 'No servers, and none will be started: max is 0.'
-  if (spec.standingBy === 0) return 'No servers: the build keeps none standing by. An allocation that waits starts one.'
+  if (standingByOf({ spec, status }) === 0)
+    return 'No servers: the build keeps none standing by. An allocation that waits starts one.'
   return 'No servers. They appear here as the fleet starts them.'
 }
 

@@ -1,4 +1,5 @@
 /** What an operator does to a build: scale, drain, resume, delete. Only what the caller may do is offered. */
+import { standingByOf } from '../../../rules/model/build-status.js'
 import { useSignal } from '@preact/signals'
 import { keyOf } from '../../../rules/model/resources.js'
 import type { GameServerBuild } from '../../../rules/model/wire.js'
@@ -60,7 +61,8 @@ export function ScaleAction({ build, name = 'Scale', label, begin, isSmall }: Sc
   const standingBy = useSignal('')
   const max = useSignal('')
   /** Somebody else may change the spec while the form is open. */
-  const opened = useSignal<Scale>(spec)
+  const kept = { standingBy: standingByOf(build), max: spec.max }
+  const opened = useSignal<Scale>(kept)
   const wanted = { standingBy: numberIn(standingBy.value), max: numberIn(max.value) }
   const change = scaleChange(opened.value, wanted)
   const problem = scaleProblem(wanted) ?? (Object.keys(change).length === 0 ? 'Nothing has changed yet.' : undefined)
@@ -78,9 +80,9 @@ export function ScaleAction({ build, name = 'Scale', label, begin, isSmall }: Sc
       problem={problem}
       run={() => fleet.builds.patch(metadata, change)}
       onOpen={() => {
-        opened.value = spec
-        standingBy.value = String(begin?.standingBy ?? spec.standingBy)
-        max.value = String(begin?.max ?? spec.max)
+        opened.value = kept
+        standingBy.value = String(begin?.standingBy ?? kept.standingBy)
+        max.value = String(begin?.max ?? kept.max)
       }}
     >
       <div class="fields">
@@ -124,7 +126,7 @@ const fieldWords = { standingBy: 'standing by', max: 'max' } as const
 
 /** A button beside a number that asks for one more, or one less. */
 export function ScaleStep({ build, field, by }: ScaleStepProps) {
-  const wanted = build.spec[field] + by
+  const wanted = (field === 'standingBy' ? standingByOf(build) : build.spec.max) + by
   if (!rights.may('patchBuild', build.metadata) || wanted < 0) return null
   const name = `Scale ${fieldWords[field]} ${by > 0 ? 'up' : 'down'} to ${wanted}`
   return <ScaleAction build={build} name={name} label={by > 0 ? '+' : '−'} begin={{ [field]: wanted }} />
