@@ -381,9 +381,9 @@ function say(event: string, fields: object = {}): Promise<void> {
   console.log(line)
   if (options.report === undefined) return Promise.resolve()
   const sent = new Promise<void>((resolve) => {
-    const outgoing = request({ host: agentHost, port: options.report, method: 'POST', path: '/' }, (incoming) =>
-      incoming.resume().on('end', () => resolve()),
-    )
+    // A connection of its own: one that is kept may be closed by the other side just now, and the line would be lost.
+    const target = { host: agentHost, port: options.report, method: 'POST', path: '/', agent: false } as const
+    const outgoing = request(target, (incoming) => incoming.resume().on('end', () => resolve()))
     outgoing.on('error', () => resolve())
     outgoing.end(line)
   })
