@@ -29,8 +29,8 @@ export function patientFrom(level: number, now: number): Patience {
 
 /**
  * The level follows the highest number asked for within the delay: it rises to it at once, and falls to it by `perMinute` a minute, in steps at
- * least a second apart. So while the numbers asked for go up and down within one delay, it stays where it is. `now` must not decrease.
- * `nextMs` is the time until it changes if nothing else is asked for.
+ * least a second apart. So it does not move while the numbers go up and down within one delay. `now` must not decrease. `nextMs` is the time
+ * until the level changes, if the number stays the same.
  */
 export function follow(
   before: Patience,
@@ -58,9 +58,10 @@ export function follow(
   return { patience, nextMs: first && first.until + delayMs - now }
 }
 
-/** At most about a hundred: those that follow each other within a hundredth of the delay count as the higher one. */
+/** At most about a hundred: those within the same hundredth of the delay count as the higher one. */
 function merged(asks: readonly Ask[], delayMs: number): readonly Ask[] {
   const [last, before] = [asks.at(-1), asks.at(-2)]
-  if (!last || !before || last.until - before.until >= delayMs / 100) return asks
+  const part = ({ until }: Ask) => Math.floor((100 * until) / delayMs)
+  if (!last || !before || part(last) !== part(before)) return asks
   return [...asks.slice(0, -2), { level: before.level, until: last.until }]
 }

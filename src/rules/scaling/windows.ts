@@ -55,8 +55,8 @@ function timesAround(
   now: number,
 ): { readonly last: number; readonly next: number } {
   const cron = new Cron(expression, { mode: '5-part', paused: true, timezone })
-  // The library's last time is before the one that it is given.
-  const [last] = cron.previousRuns(1, new Date(now + 1_000))
+  // The library counts whole seconds, and its last time is before the one that it is given.
+  const last = cron.previousRuns(2, new Date(now + 1_000)).find((time) => time.getTime() <= now)
   const next = cron.nextRun(new Date(now))
   return { last: last?.getTime() ?? -Infinity, next: next?.getTime() ?? Infinity }
 }

@@ -129,6 +129,14 @@ describe('a number that is followed', () => {
     ).toEqual([9, 0])
   })
 
+  it('falls behind a number that falls steadily, however often it is asked for', () => {
+    let patience = patientFrom(0, 0)
+    for (let ms = 0; ms <= 60_000; ms += 10)
+      patience = follow(patience, 6_000 - ms / 10, ms, { delayMs: 10_000, perMinute: 100_000 }).patience
+    expect(patience.level).toBeLessThanOrEqual(1_110)
+    expect(patience.asked.length).toBeLessThanOrEqual(105)
+  })
+
   it('keeps for the delay what is there in the beginning', () => {
     expect(
       levels(

@@ -11,6 +11,7 @@ const zone = 'Europe/Berlin'
 describe('a window', () => {
   it.each([
     ['is closed before its start', evening, '2026-01-05T16:59:59Z', false, '2026-01-05T17:00:00Z'],
+    ['is closed until the last millisecond', evening, '2026-01-05T16:59:59.900Z', false, '2026-01-05T17:00:00Z'],
     ['is open from its start on', evening, '2026-01-05T17:00:00Z', true, '2026-01-05T22:00:00Z'],
     ['is open until its end', evening, '2026-01-05T21:59:59Z', true, '2026-01-05T22:00:00Z'],
     ['is closed from its end on', evening, '2026-01-05T22:00:00Z', false, '2026-01-06T17:00:00Z'],
