@@ -284,6 +284,43 @@ const details: Resource = {
   },
 }
 
+const numbers = (description: string) => ({ type: 'array', items: { type: 'integer', minimum: 0 }, description })
+const counts = { type: 'object', additionalProperties: { type: 'integer', minimum: 0 } }
+const bins = 'how many, by bin. Bin 0 has those up to 100 ms, and each bin ends a tenth later than the one before it.'
+
+const demand: Resource = {
+  kind: 'GameServerDemand',
+  shortNames: ['gsdm', 'gkdm'],
+  columns: [{ name: 'Build', type: 'string', jsonPath: '.spec.build' }, age],
+  schema: {
+    description: 'The demand for a build on one day, minute by minute. Written by the host that leads.',
+    type: 'object',
+    required: ['spec'],
+    properties: {
+      spec: {
+        description: 'What was counted. Minutes after the end of a list are 0.',
+        type: 'object',
+        required: ['build', 'day', 'asked', 'refused', 'inUse', 'waits', 'starts', 'sessions'],
+        properties: {
+          build: { ...text, description: 'Name of the build.' },
+          day: { ...text, description: 'The date in UTC.' },
+          asked: numbers('Callers who came in each minute.'),
+          refused: numbers('How many of them were refused at least once, because no server was ready.'),
+          inUse: numbers('The most servers in use in each minute.'),
+          waits: { ...counts, description: `Waits of callers: ${bins}` },
+          starts: { ...counts, description: `Times until servers were standing by: ${bins}` },
+          sessions: {
+            type: 'object',
+            additionalProperties: counts,
+            description: `Lengths of sessions, by the hour in which they ended: ${bins}`,
+          },
+          writtenUpon,
+        },
+      },
+    },
+  },
+}
+
 const journals: Resource = {
   kind: 'GameServerJournal',
   shortNames: ['gsj', 'gkj'],
@@ -310,7 +347,9 @@ const journals: Resource = {
   },
 }
 
-export const definitions: readonly object[] = [builds, servers, details, allocations, journals].map(definitionOf)
+export const definitions: readonly object[] = [builds, servers, details, demand, allocations, journals].map(
+  definitionOf,
+)
 
 function definitionOf({ kind, shortNames, subresources, columns, schema }: Resource): object {
   const singular = kind.toLowerCase()

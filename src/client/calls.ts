@@ -22,6 +22,7 @@ import {
   type GameServerBuildDetail,
   type GameServerDetail,
 } from '../rules/model/wire.js'
+import type { DemandRecording } from '../rules/demand/demand-day.js'
 import { isObject, shown } from '../rules/validation/problem.js'
 import { type Call, type Connection, type Target, to } from './connection.js'
 import { readLogs, readSlowly } from './streams.js'
@@ -49,6 +50,7 @@ export function buildCalls(calls: Connection): Builds {
         : change
       return build({ ...to('updateBuild', named(ref)), body, signal })
     },
+    demand: async (ref, { signal } = {}) => calls.json<DemandRecording>({ ...to('readDemand', named(ref)), signal }),
     drain: async (ref, options) => drain(calls, to('drainBuild', named(ref)), options),
     resume: async (ref, { signal } = {}) => build({ ...to('resumeBuild', named(ref)), body: {}, signal }),
     async delete(ref, { signal } = {}) {

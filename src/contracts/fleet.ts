@@ -1,5 +1,6 @@
 /** The fleet facade: the interface that a host app calls. */
 import type { Heartbeat, HeartbeatAnswer, ParkedHeartbeat } from '../rules/game/heartbeat.js'
+import type { DemandRecording } from '../rules/demand/demand-day.js'
 import type { AllocationInput, OwnAllocationRequest } from '../rules/model/allocation-request.js'
 import type { ApplyResult, BuildSpec, BuildSpecInput, RefLike, RunSpec } from '../rules/model/resources.js'
 import type { ServerData, ServerDataUpdate } from '../rules/lifecycle/server-data.js'
@@ -76,6 +77,11 @@ export interface Builds {
    * back, update again with the earlier values. Throws `invalid` or `not-found`.
    */
   update(ref: RefLike, change: BuildUpdate, options?: AuditedCallOptions): Promise<GameServerBuild>
+  /**
+   * The demand for a build on the last days, today included, as it was recorded. Throws `not-found`, and `unsupported` if nothing is
+   * recorded: see `limits.demandDays`.
+   */
+  demand(ref: RefLike, options?: CallOptions): Promise<DemandRecording>
   /**
    * Stops allocating and creating servers until `resume` is called, even across restarts, and terminates idle servers.
    * Resolves when no servers remain, or at the deadline. Throws `invalid` or `not-found`.

@@ -5,7 +5,7 @@ import type { IsolationStatus } from './backend.js'
 import type { ErrorCode } from './errors.js'
 
 export type BackendOperation = 'create' | 'destroy' | 'list' | 'prepare' | 'protect' | 'unprotect' | 'find'
-export type StoreCollection = 'builds' | 'servers' | 'details'
+export type StoreCollection = 'builds' | 'servers' | 'details' | 'demand'
 export type StoreOperation = 'get' | 'list' | 'create' | 'update' | 'delete'
 
 /** Durations are in ms. The methods are called synchronously during the measured work, so they must return quickly. */

@@ -138,6 +138,8 @@ export interface FleetLimits {
    * Default: 10,000.
    */
   readonly eventLogSize: number
+  /** Number of days for which the demand for each build is recorded, today included; 0: it is not. Default: 9. */
+  readonly demandDays: number
   /** Maximum `waitMs` of an allocation. Default: 60 s. */
   readonly maxWaitMs: number
   /** Maximum number of waiting callers in the whole fleet. Calls for the same session count once. Default: 10,000. */
@@ -175,6 +177,7 @@ export const defaultLimits: FleetLimits = Object.freeze({
   backoffMaxMs: 60_000,
   backoffResetMs: 60_000,
   eventLogSize: 10_000,
+  demandDays: 9,
   maxWaitMs: 60_000,
   maxWaiting: 10_000,
   resyncIntervalMs: 60_000,
@@ -272,6 +275,8 @@ function checkForwarding(options: ForwardingOptions): void {
   }
 }
 
+const minimums: Readonly<Record<string, number>> = { heartbeatIntervalMs: 1_000, demandDays: 0 }
+
 /** How long a game may pause in a debugger, in development. */
 const pauseMs = 10 * 60_000
 
@@ -283,7 +288,7 @@ function resolveLimits(overrides: Partial<FleetLimits>): FleetLimits {
         `limits.${name} does not exist; ${suggestion(name, Object.keys(defaultLimits), 'limits')}`,
       )
     }
-    const minimum = name === 'heartbeatIntervalMs' ? 1_000 : 1
+    const minimum = minimums[name] ?? 1
     if (!Number.isInteger(value) || value < minimum) {
       throw new FleetError('invalid', `limits.${name} must be an integer ≥ ${minimum}, but is ${shown(value)}`)
     }

@@ -1,10 +1,11 @@
 /**
- * Store: keeps the records of builds, servers and details. Every update is a compare-and-swap on an opaque revision, so a
+ * Store: keeps the records of builds, servers, details and demand. Every update is a compare-and-swap on an opaque revision, so a
  * writer never overwrites a change that it has not seen. Implementations must pass `storeConformance` from
  * `gamekeeper/testing`.
  */
 import type { Build, BuildSpec, Detail, Ref, Server } from '../rules/model/resources.js'
 import type { BuildReadiness } from '../rules/model/build-status.js'
+import type { DemandRecord } from '../rules/demand/demand-day.js'
 import type { GameServerBuild } from '../rules/model/wire.js'
 import type { CallOptions } from './call-options.js'
 import type { FleetEvent } from './events.js'
@@ -81,7 +82,7 @@ export interface StoreDisplay {
   event(event: FleetEvent): void
 }
 
-export type RecordKind = 'build' | 'server' | 'detail'
+export type RecordKind = 'build' | 'server' | 'detail' | 'demand'
 
 /** A record that cannot be used. */
 export interface DamagedRecord {
@@ -122,6 +123,8 @@ export interface Store {
   readonly servers: Collection<Server>
   /** The players connected to each server. */
   readonly details: Collection<Detail>
+  /** The demand for each build, by day. Absent: demand is not recorded, and policies that need it ask for nothing. */
+  readonly demand?: Collection<DemandRecord>
   /** Reports changes until the returned function is called. Never throws. */
   watch?(listener: StoreListener): () => void
   readonly display?: StoreDisplay

@@ -18,6 +18,7 @@ import type { MaintenanceAnnouncements } from './instances/maintenance-announcem
 import type { Reservations } from './instances/reservations.js'
 import type { Drainer } from './reconcile/drain.js'
 import { type Conditions, hasCondition } from './reporting/conditions.js'
+import type { Demand } from './reporting/demand.js'
 import type { EventReporter } from './reporting/event-reporter.js'
 import type { StartFailures } from './reporting/start-failures.js'
 import type { Seats } from './seats/seats.js'
@@ -30,6 +31,7 @@ export interface ChangeHandlerDependencies {
   readonly builds: Pick<BuildOperations, 'buildIDChanged'>
   readonly conditions: Pick<Conditions, 'reportChanges'>
   readonly confirmations: Pick<Confirmations, 'serverEnded'>
+  readonly demand: Pick<Demand, 'started'>
   readonly drainer: Pick<Drainer, 'awaits' | 'checkProgress' | 'released'>
   readonly events: EventReporter
   readonly lateStarts: Pick<LateStarts, 'succeeded'>
@@ -83,8 +85,10 @@ export class ChangeHandlers {
     // Another writer may have ended the server already.
     if (record.sessions !== before.sessions) this.#endWait(record)
     const isIdleAgain = record.state === 'StandingBy' && before.state === 'Active'
-    if (record.state === 'StandingBy' && isIdle(before) && before.state !== 'StandingBy')
+    if (record.state === 'StandingBy' && isIdle(before) && before.state !== 'StandingBy') {
       this.#deps.lateStarts.succeeded(entry)
+      this.#deps.demand.started(build, Math.max(0, clock.now() - record.createdAt))
+    }
     if (record.state === 'StandingBy' || to === 'active') entry.standingBySince ??= clock.elapsed()
     const saved = isSaved(entry)
     const isProtectionWrong = needsProtectionChange(this.#ctx, entry)

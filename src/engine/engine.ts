@@ -15,6 +15,7 @@ import type { MaintenanceAnnouncements } from './instances/maintenance-announcem
 import type { Reservations } from './instances/reservations.js'
 import { LostServer } from './persistence/server-writer.js'
 import type { Activity } from './reporting/activity.js'
+import type { Demand } from './reporting/demand.js'
 import { Joins } from './seats/joins.js'
 import type { Seats } from './seats/seats.js'
 import { SelfAllocation } from './self-allocation.js'
@@ -39,6 +40,7 @@ export class Engine {
   readonly selfAllocation: SelfAllocation
   readonly maintenance: MaintenanceAnnouncements
   readonly activity: Pick<Activity, 'read'>
+  readonly demand: Pick<Demand, 'read'>
   readonly serverData: ServerDataUpdates
   readonly reservations: Pick<Reservations, 'release' | 'reserve'>
   readonly seats: Pick<Seats, 'release' | 'reserve' | 'withFreeSeats'>
@@ -61,6 +63,7 @@ export class Engine {
     this.selfAllocation = new SelfAllocation(this.#parts.ctx, this.#parts)
     this.maintenance = this.#parts.maintenance
     this.activity = this.#parts.activity
+    this.demand = this.#parts.demand
     this.serverData = this.#parts.serverData
     this.reservations = this.#parts.reservations
     this.seats = this.#parts.seats
@@ -244,7 +247,7 @@ export class Engine {
    * error and continues to close.
    */
   async #flush(): Promise<void> {
-    const { ctx, details, writer } = this.#parts
+    const { ctx, demand, details, writer } = this.#parts
     const servers = [...this.inventory.servers.values()]
     const unsaved = servers.filter((entry) => !isSaved(entry) && !isBeingAllocated(entry))
     const saves = unsaved.map((entry) =>
@@ -253,7 +256,7 @@ export class Engine {
       }),
     )
     await Promise.all([...saves, ...servers.map(async (entry) => entry.removal?.catch(() => undefined))])
-    await details.close()
+    await Promise.all([details.close(), demand.close()])
     await Promise.all([...this.inventory.servers.values()].map(async (entry) => entry.saving?.catch(() => undefined)))
   }
 }

@@ -46,6 +46,7 @@ import { SpecValidation } from './reconcile/spec-validation.js'
 import { WorkQueue } from './reconcile/work-queue.js'
 import { Activity } from './reporting/activity.js'
 import { Conditions } from './reporting/conditions.js'
+import { Demand } from './reporting/demand.js'
 import { EventReporter } from './reporting/event-reporter.js'
 import { StartFailures } from './reporting/start-failures.js'
 import { StatusPublisher } from './reporting/status-publisher.js'
@@ -105,7 +106,8 @@ export function wireEngine(engineDeps: EngineDependencies, state: EngineState) {
   const details = new DetailWriter(ctx)
   const loader = new Loader(ctx, { loaded: (entry) => serverLoaded(entry) })
   const activity = new Activity(clock, inventory, (build) => waitQueue.waiting(build))
-  const events = new EventReporter(ctx, activity)
+  const demand = new Demand(ctx)
+  const events = new EventReporter(ctx, activity, demand)
   const conditions = new Conditions(ctx, builds)
   const startFailures = new StartFailures(ctx, events, conditions)
   const lateStarts = new LateStarts(ctx, { conditions, events, waitQueue })
@@ -137,6 +139,7 @@ export function wireEngine(engineDeps: EngineDependencies, state: EngineState) {
     watcher,
     details,
     activity,
+    demand,
   })
 
   const counts = callerCounts(waitQueue, retryGrace)
@@ -159,6 +162,7 @@ export function wireEngine(engineDeps: EngineDependencies, state: EngineState) {
 
   const allocator = new Allocator(ctx, {
     activity,
+    demand,
     writer,
     waitQueue,
     retryGrace,
@@ -170,11 +174,13 @@ export function wireEngine(engineDeps: EngineDependencies, state: EngineState) {
   const operations = new BuildOperations(ctx, {
     ...{ creation, events, waitQueue, writer: builds },
     setByHand: (build) => policies.setByHand(build),
+    deleted: (build) => demand.forget(build),
   })
   const changes = new ChangeHandlers(ctx, {
     builds: operations,
     conditions,
     confirmations,
+    demand,
     drainer,
     events,
     parkedHeartbeats,
@@ -200,6 +206,7 @@ export function wireEngine(engineDeps: EngineDependencies, state: EngineState) {
     allocator,
     builds: operations,
     confirmations,
+    demand,
     details,
     drainer,
     failoverGrace,

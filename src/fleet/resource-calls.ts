@@ -75,6 +75,11 @@ export function buildCalls(term: LeaderTerm, view: ResourceView, audit: Audit): 
       const update = () => engine().builds.update(toRef(ref), change)
       return view.build(await audit.call('updateBuild', options, () => ({ build: toRef(ref) }), update))
     },
+    async demand(ref, options = {}) {
+      checkNames('builds.demand', options, ['signal'])
+      throwIfAborted(options.signal)
+      return engine().demand.read(view.findBuild(ref))
+    },
     async drain(ref, options = {}) {
       throwIfAborted(options.signal)
       checkDrainOptions(options)

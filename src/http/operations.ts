@@ -68,6 +68,7 @@ const table = {
   getBuild: { method: 'GET', path: build, role: 'read' },
   patchBuild: { method: 'PATCH', path: build, role: 'manage', isIdempotent },
   updateBuild: { method: 'PATCH', path: `${build}/spec`, role: 'manage', isIdempotent },
+  readDemand: { method: 'GET', path: `${build}/demand`, role: 'read' },
   drainBuild: { method: 'POST', path: `${build}/drain`, role: 'manage' },
   resumeBuild: { method: 'POST', path: `${build}/resume`, role: 'manage', isIdempotent },
   deleteBuild: { method: 'DELETE', path: build, role: 'manage' },

@@ -35,7 +35,7 @@ const markName = 'development'
 async function emptied(options: FileStoreOptions): Promise<Store> {
   const { directory } = options
   const store = await fileStore(options)
-  const collections = [store.builds, store.servers, store.details]
+  const collections = [store.builds, store.servers, store.details, ...(store.demand ? [store.demand] : [])]
   try {
     const mark = join(directory, markName)
     if (store.isNew !== true && !existsSync(mark)) await checkEmpty(directory, collections)

@@ -12,6 +12,7 @@ import { type Logger, loggerOf } from '../contracts/logger.js'
 import { aLogger, aNumber, aString, checkOptions, required } from '../contracts/option-checks.js'
 import type { Collection, ReplaceLost, Store, StoreCheck, Versioned } from '../contracts/store.js'
 import { codeOf, makeDirectories } from '../platform/files.js'
+import type { DemandRecord } from '../rules/demand/demand-day.js'
 import { type Build, type Detail, keyOf, type Ref, type Server } from '../rules/model/resources.js'
 import { shown } from '../rules/validation/problem.js'
 import { checkInChild } from './child-check.js'
@@ -158,6 +159,7 @@ class FileStore implements Store {
   readonly builds: Collection<Build>
   readonly servers: Collection<Server>
   readonly details: Collection<Detail>
+  readonly demand: Collection<DemandRecord>
   readonly #parts: FileStoreParts
   readonly #life: { closed: boolean; damage: StoreCheck | undefined; readonly directory: string }
   readonly #readers = new Set<Promise<unknown>>()
@@ -171,6 +173,7 @@ class FileStore implements Store {
     this.builds = new FileCollection<Build>('builds', writer, this.#life)
     this.servers = new FileCollection<Server>('servers', writer, this.#life)
     this.details = new FileCollection<Detail>('details', writer, this.#life)
+    this.demand = new FileCollection<DemandRecord>('demand', writer, this.#life)
   }
 
   get damage(): StoreCheck | undefined {

@@ -14,6 +14,7 @@ import { type Build, keyOf, type Server } from '../rules/model/resources.js'
 import { counted, isObject } from '../rules/validation/problem.js'
 import { dataFormat } from './directory-lock.js'
 import {
+  byName,
   type CollectionName,
   collectionNames,
   type Collections,
@@ -70,8 +71,8 @@ export function countRecord(collections: Collections, leastVersion: number): Con
     }
     return tally
   }
-  const [builds, servers, details] = [talliesOf('builds'), talliesOf('servers'), talliesOf('details')]
-  return { lastVersion, builds, servers, details }
+  const tallies = byName(talliesOf)
+  return { lastVersion, ...tallies }
 }
 
 /** Returns the store's contents, which a new store gets here. Returns undefined if they are damaged or missing. */
@@ -120,6 +121,7 @@ const kinds: Readonly<Record<CollectionName, RecordKind>> = {
   builds: 'build',
   servers: 'server',
   details: 'detail',
+  demand: 'demand',
 }
 
 /** Records per turn of the event loop. */
@@ -198,7 +200,7 @@ class Findings {
   readonly problems: string[] = []
   readonly affected = new Set<RecordKind>()
   readonly #damaged: DamagedRecord[] = []
-  readonly #usable = { build: 0, server: 0, detail: 0 }
+  readonly #usable = { build: 0, server: 0, detail: 0, demand: 0 }
 
   /** Returns the tally of what is there, damaged records included. */
   async scan(name: CollectionName, records: Collections[CollectionName], transaction: Transaction): Promise<Tally> {

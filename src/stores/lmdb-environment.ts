@@ -47,7 +47,7 @@ export function openEnvironment(lmdb: Lmdb, directory: string): LmdbEnvironment 
   const options = {
     // Otherwise lmdb treats a path that contains a dot as a file.
     noSubdir: false,
-    maxDbs: 4,
+    maxDbs: 5,
     permissionsMode: 0o600,
     overlappingSync: false,
     // If true, lmdb creates promises whose rejection cannot be handled. The group writer does the batching instead.
@@ -61,7 +61,7 @@ export function openEnvironment(lmdb: Lmdb, directory: string): LmdbEnvironment 
 export function openCollections({ root }: LmdbEnvironment): Collections {
   const collection = (name: CollectionName) =>
     root.openDB<string, string>(name, { encoding: 'string', useVersions: true })
-  return { builds: collection('builds'), servers: collection('servers'), details: collection('details') }
+  return byName(collection)
 }
 
 /** As `openCollections`. */
@@ -69,12 +69,15 @@ export function openForWriting(environment: LmdbEnvironment): OpenEnvironment {
   const collection = (name: CollectionName) =>
     environment.root.openDB<Uint8Array, string>(name, { encoding: 'binary', useVersions: true })
   const collections = openCollections(environment)
-  const bytes = { builds: collection('builds'), servers: collection('servers'), details: collection('details') }
-  return { ...environment, collections, bytes }
+  return { ...environment, collections, bytes: byName(collection) }
 }
 
-export const collectionNames = ['builds', 'servers', 'details'] as const
+export const collectionNames = ['builds', 'servers', 'details', 'demand'] as const
 export type CollectionName = (typeof collectionNames)[number]
+
+export function byName<T>(of: (name: CollectionName) => T): Readonly<Record<CollectionName, T>> {
+  return { builds: of('builds'), servers: of('servers'), details: of('details'), demand: of('demand') }
+}
 
 export function alreadyExists(collection: CollectionName, ref: Ref): FleetError {
   return new FleetError('conflict', `${collection}: record ${keyOf(ref)} already exists`)

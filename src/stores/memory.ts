@@ -7,6 +7,7 @@
 import type { CallOptions } from '../contracts/call-options.js'
 import { throwIfAborted } from '../contracts/errors.js'
 import type { Collection, Store, Versioned } from '../contracts/store.js'
+import type { DemandRecord } from '../rules/demand/demand-day.js'
 import type { Build, Detail, Ref, Server } from '../rules/model/resources.js'
 import {
   alreadyExists,
@@ -23,6 +24,7 @@ export function memoryStore(): Store {
     builds: new MemoryCollection<Build>('builds', life),
     servers: new MemoryCollection<Server>('servers', life),
     details: new MemoryCollection<Detail>('details', life),
+    demand: new MemoryCollection<DemandRecord>('demand', life),
     close() {
       life.closed = true
       return Promise.resolve()

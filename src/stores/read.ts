@@ -8,6 +8,7 @@ import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { FleetError } from '../contracts/errors.js'
 import { aString, checkOptions, required } from '../contracts/option-checks.js'
+import type { DemandRecord } from '../rules/demand/demand-day.js'
 import type { Build, Detail, Server } from '../rules/model/resources.js'
 import { checkUnclaimed, throwIfHeld } from './directory-lock.js'
 import { checkFile, checkFiles, directoryUnusable } from './directory.js'
@@ -26,6 +27,7 @@ export interface StoreContents {
   readonly builds: readonly Build[]
   readonly servers: readonly Server[]
   readonly details: readonly Detail[]
+  readonly demand: readonly DemandRecord[]
 }
 
 const copied = ['data.mdb', 'newest-version']
@@ -72,7 +74,8 @@ async function readCopy(copy: string, directory: string): Promise<StoreContents>
     const builds: readonly Build[] = JSON.parse(jsonOfAll(collections.builds))
     const servers: readonly Server[] = JSON.parse(jsonOfAll(collections.servers))
     const details: readonly Detail[] = JSON.parse(jsonOfAll(collections.details))
-    return { builds, servers, details }
+    const demand: readonly DemandRecord[] = JSON.parse(jsonOfAll(collections.demand))
+    return { builds, servers, details, demand }
   } finally {
     newestVersion.close()
     await environment.root.close()

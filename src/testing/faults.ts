@@ -240,6 +240,7 @@ export function faultyStore(store: Store, faults: FaultOptions): Store {
     ...(store.watch && { watch: store.watch.bind(store) }),
     ...(store.display && { display: store.display }),
     details: faultyCollection('details', store.details, faults),
+    ...(store.demand && { demand: faultyCollection('demand', store.demand, faults) }),
     ...(store.backup && { backup: store.backup.bind(store) }),
     get damage() {
       return store.damage

@@ -1,4 +1,5 @@
 /** Sample records for tests: `complete…` sets every optional field, `minimal…` sets none. Pure. */
+import type { DemandRecord } from '../rules/demand/demand-day.js'
 import type { Build, Detail, Ref, Server } from '../rules/model/resources.js'
 
 export function completeBuild(ref: Ref): Build {
@@ -140,6 +141,20 @@ export function minimalServer(ref: Ref): Server {
 
 export function completeDetail(ref: Ref): Detail {
   return { ...minimalDetail(ref), players: ['amie', 'bob'] }
+}
+
+export function completeDemand(ref: Ref): DemandRecord {
+  return {
+    ...minimalDemand(ref),
+    ...{ asked: [0, 2, 1], refused: [0, 1], inUse: [0, 2, 3], waits: { 0: 2, 17: 1 } },
+    ...{ starts: { 40: 3 }, sessions: { 0: { 60: 1 }, 23: { 61: 2 } } },
+  }
+}
+
+export function minimalDemand(ref: Ref): DemandRecord {
+  const { namespace, name } = ref
+  const empty = { asked: [], refused: [], inUse: [], waits: {}, starts: {}, sessions: {} }
+  return { namespace, name, build: 'arena', day: '2026-01-02', ...empty }
 }
 
 export function minimalDetail(ref: Ref): Detail {

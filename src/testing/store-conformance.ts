@@ -3,10 +3,20 @@
  *
  *     for (const { name, run } of storeConformance({ open: () => myStore() })) test(name, run)
  */
+import type { DemandRecord } from '../rules/demand/demand-day.js'
 import type { Build, Detail, Server } from '../rules/model/resources.js'
 import type { Store } from '../contracts/store.js'
 import type { ConformanceCase } from './conformance.js'
-import { completeBuild, completeDetail, completeServer, minimalBuild, minimalDetail, minimalServer } from './records.js'
+import {
+  completeBuild,
+  completeDemand,
+  completeDetail,
+  completeServer,
+  minimalBuild,
+  minimalDemand,
+  minimalDetail,
+  minimalServer,
+} from './records.js'
 import {
   collectionScenarios,
   concurrencyScenarios,
@@ -52,10 +62,18 @@ export function storeConformance(options: StoreConformanceOptions): readonly Con
     minimal: minimalDetail,
     changed: (detail, n) => ({ ...detail, players: [`player-${n}`] }),
   }
+  const demand: Kind<DemandRecord> = {
+    name: 'demand',
+    of: (store) => store.demand,
+    complete: completeDemand,
+    minimal: minimalDemand,
+    changed: (day, n) => ({ ...day, asked: [n] }),
+  }
   const scenarios: readonly Scenario[] = [
     ...collectionScenarios(builds, namespace),
     ...collectionScenarios(servers, namespace),
     ...collectionScenarios(details, namespace),
+    ...collectionScenarios(demand, namespace),
     ...isolationScenarios(namespaces),
     ...concurrencyScenarios(namespace),
   ]

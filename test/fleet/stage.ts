@@ -129,7 +129,7 @@ function killable(clock: VirtualClock) {
       throw error
     }
   }
-  const collection = <T extends Store['builds'] | Store['servers'] | Store['details']>(inner: T): T =>
+  const collection = <T extends object>(inner: T): T =>
     new Proxy(inner, {
       get(target, name) {
         const method: unknown = Reflect.get(target, name)
@@ -169,6 +169,7 @@ function killable(clock: VirtualClock) {
       builds: collection(inner.builds),
       servers: collection(inner.servers),
       details: collection(inner.details),
+      ...(inner.demand && { demand: collection(inner.demand) }),
     }),
   }
 }

@@ -49,6 +49,7 @@ const requests = {
   patchBuild: ['PATCH', one, { max: 3 }],
   applyBuild: ['PUT', one, build()],
   updateBuild: ['PATCH', `${one}/spec`, { max: 3 }],
+  readDemand: ['GET', `${one}/demand`],
   drainBuild: ['POST', `${one}/drain`],
   resumeBuild: ['POST', `${one}/resume`],
   deleteBuild: ['DELETE', one],

@@ -90,7 +90,7 @@ describe('docs/reference/http-api.md', () => {
 
   it('lists every operation with its methods', async () => {
     const operations = [...section('Management').matchAll(/^\| [^|]+ \| `(\w+) (\S+)` \|/gm)]
-    expect(operations).toHaveLength(44)
+    expect(operations).toHaveLength(45)
     const methods = new Map<string, string[]>()
     for (const [, method = '', path = ''] of operations) methods.set(path, [...(methods.get(path) ?? []), method])
     const routes = managementRoutes(fleet)

@@ -38,7 +38,7 @@ export function noServers(fleet: Fleet): Promise<void> {
 export function fleetOf(call: () => Promise<never>) {
   const both = { get: call, list: call, page: call, drain: call, delete: call }
   return {
-    builds: { ...both, create: call, apply: call, patch: call, update: call, resume: call },
+    builds: { ...both, create: call, apply: call, patch: call, update: call, resume: call, demand: call },
     servers: {
       ...both,
       update: call,

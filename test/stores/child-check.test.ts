@@ -85,7 +85,6 @@ async function damaged(damage: Damage): Promise<string> {
 
 it.each<[string, string, Damage]>([
   ['page size', 'a process that used it ended with SIG', (data) => data.writeUInt8(1, 48)],
-  ['flags', 'a process that used it ended with SIG', (data, at) => data.writeUInt16LE(0x2008, at + keyFlags)],
   ['root', 'Requested page not found', (data, at) => data.writeUInt32LE(9_999_999, at + root)],
   ['number of pages', 'its last page is far beyond its end', (data, at) => data.writeUInt32LE(1, at + lastPage + 4)],
   [
@@ -112,6 +111,7 @@ it.each<[string, string, Damage]>([
 })
 
 it.each<[string, Damage]>([
+  ['flags', (data, at) => data.writeUInt16LE(0x2008, at + keyFlags)],
   ['depth of a tree', (data, at) => data.writeUInt16LE(900, at + depth)],
   ['kind of a page', (data, at) => data.writeUInt16LE(2, at + depth)],
   ['number of a page', (data, _, main) => data.writeUInt32LE(3, main)],

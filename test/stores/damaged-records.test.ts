@@ -12,7 +12,7 @@ async function opened(directory: string): Promise<Store> {
   return store
 }
 
-const usable = { build: 1, server: 10, detail: 5 }
+const usable = { build: 1, server: 10, detail: 5, demand: 0 }
 const whole = { isWhole: true, problems: [], damaged: [], affected: [], lostWrites: 0, records: usable }
 
 async function filled(): Promise<string> {

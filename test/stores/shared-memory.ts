@@ -38,6 +38,7 @@ export function sharedMemory(): SharedMemory {
         builds: unlessClosed(kinds.builds),
         servers: unlessClosed(kinds.servers),
         details: unlessClosed(kinds.details),
+        ...(records.demand && { demand: unlessClosed(records.demand) }),
         watch(listener) {
           // A copy, so that one listener can watch twice.
           const own = { ...listener }

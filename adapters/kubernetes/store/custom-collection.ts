@@ -280,9 +280,10 @@ export function fleetResources(group: string = defaultApiGroup) {
     builds: resourceType(group, 'v1alpha1', 'gameserverbuilds', 'GameServerBuild'),
     servers: resourceType(group, 'v1alpha1', 'gameservers', 'GameServer'),
     details: resourceType(group, 'v1alpha1', 'gameserverdetails', 'GameServerDetail'),
+    demand: resourceType(group, 'v1alpha1', 'gameserverdemands', 'GameServerDemand'),
     allocations: resourceType(group, 'v1alpha1', 'gameserverallocations', 'GameServerAllocation'),
     journals: resourceType(group, 'v1alpha1', 'gameserverjournals', 'GameServerJournal'),
-    /** Label on servers, details and pods with the name of their build. */
+    /** Label on servers, details, demand and pods with the name of their build. */
     buildLabel: `${group}/build`,
     /** Annotation on builds created by this store with the record's uid, used until the object's status contains the uid. */
     createdAsAnnotation: `${group}/made-as`,

@@ -21,6 +21,7 @@ import {
   type FleetResources,
   fleetResources,
 } from './custom-collection.js'
+import { DemandCollection } from './demand-collection.js'
 import { ClusterDisplay, involvedObject } from './display.js'
 import { FleetHome } from './fleet-home.js'
 import { FleetKey, tokenEncryption } from './fleet-key.js'
@@ -65,6 +66,7 @@ export class KubernetesStore implements Store {
   readonly builds: BuildCollection
   readonly servers: ServerCollection
   readonly details: DetailCollection
+  readonly demand: DemandCollection
   readonly display: ClusterDisplay
   readonly #options: KubernetesStoreOptions
   readonly #resources: FleetResources
@@ -110,6 +112,7 @@ export class KubernetesStore implements Store {
     const more = { logger, editRefused, journal }
     this.servers = new ServerCollection(deps, resources, encryption, this.builds, more)
     this.details = new DetailCollection(deps, resources, this.servers)
+    this.demand = new DemandCollection(deps, resources, (build) => this.builds.owner(build))
     this.#allocations = new CustomObjects(deps, resources.allocations)
     const ownerOfServer = (ref: Ref) => this.ownerOfServer(ref)
     const { builds, servers } = this

@@ -12,6 +12,7 @@ import { withTimeout } from '../../util/with-timeout.js'
 import type { EngineContext } from '../context.js'
 import { LostServer, type ServerWriter } from '../persistence/server-writer.js'
 import type { Activity } from '../reporting/activity.js'
+import type { Demand } from '../reporting/demand.js'
 import type { BuildEntry, Place, ServerEntry } from '../state/entries.js'
 import { hasEnded, isUncertain, placeOf } from '../state/queries.js'
 import {
@@ -34,6 +35,7 @@ import type { Home, WaitQueue } from './wait-queue.js'
 
 interface AllocatorDependencies {
   readonly activity: Pick<Activity, 'allocated'>
+  readonly demand: Pick<Demand, 'refused' | 'served'>
   readonly writer: ServerWriter
   readonly waitQueue: WaitQueue
   readonly retryGrace: RetryGrace
@@ -139,7 +141,7 @@ export class Allocator {
     }
     const waitedMs = clock.elapsed() - since
     if (!isSame) throw otherRequestError(request.sessionID, waitedMs)
-    throw this.#noServerError(this.#homeOf(request, selection), selection, waitedMs)
+    throw this.#refuse(sessionKey(request.sessionID), this.#homeOf(request, selection), selection, waitedMs)
   }
 
   async #run(known: ServerEntry | undefined, call: CallInProgress, options: AllocateOptions): Promise<Allocation> {
@@ -250,7 +252,8 @@ export class Allocator {
     return build ? this.#places.pick(build, options) : selection && this.#selector.pick(selection, options.canWait)
   }
 
-  #noServerError(home: Home, selection: Selection | undefined, waitedMs: number): FleetError {
+  #refuse(session: string, home: Home, selection: Selection | undefined, waitedMs: number): FleetError {
+    this.#deps.demand.refused(home.build, session, waitedMs)
     return selection ? this.#selector.noServerError(selection, home, waitedMs) : noServerError(home.build, waitedMs)
   }
 
@@ -276,7 +279,7 @@ export class Allocator {
     const leftMs = waitMs - waitedMs
     if (leftMs <= 0) {
       this.#deps.refused(home.build)
-      throw this.#noServerError(home, selection, waitedMs)
+      throw this.#refuse(call.key, home, selection, waitedMs)
     }
     if (this.#isQueueFull() && !call.hadServer) throw queueFullError(waitQueue.total, this.#ctx.limits.maxWaiting)
     const waiting = {
@@ -289,7 +292,7 @@ export class Allocator {
           canWait: !mayTakeUnheard(options),
           soonest: false,
         }),
-      timeoutError: (last: Home) => this.#noServerError(last, selection, waitedMs + leftMs),
+      timeoutError: (last: Home) => this.#refuse(call.key, last, selection, waitedMs + leftMs),
       signal,
     }
     await waitQueue.wait(home, waiting, (entry) => (call.place = this.#places.take(entry, call, options.gate)))
@@ -306,6 +309,7 @@ const writeMs = 1_000
 
 interface AllocationOutcomesDependencies {
   readonly activity: Pick<Activity, 'allocated'>
+  readonly demand: Pick<Demand, 'served'>
   readonly writer: Pick<ServerWriter, 'resolveUncertain' | 'save'>
 }
 
@@ -325,6 +329,7 @@ class AllocationOutcomes {
     const waitedMs = Math.round(clock.elapsed() - since)
     const at = clock.now()
     this.#deps.activity.allocated(build, at, waitedMs)
+    this.#deps.demand.served(build, sessionID, waitedMs)
     emitter.emit({ type: 'Allocated', at, build: build.ref, server, message: '', sessionID, waitedMs })
   }
 

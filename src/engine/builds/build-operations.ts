@@ -20,6 +20,8 @@ export interface BuildOperationDependencies {
   readonly events: EventReporter
   readonly waitQueue: WaitQueue
   readonly writer: BuildWriter
+  /** Called when a build was deleted. */
+  readonly deleted: (build: BuildEntry) => void
   /** Called when a caller has set `standingBy`. */
   readonly setByHand: (build: BuildEntry) => void
 }
@@ -140,6 +142,7 @@ export class BuildOperations {
       inventory.update(entry, transition(entry.record, event, clock.now()))
     }
     this.#enqueueInvalidBuilds()
+    this.#deps.deleted(build)
     emitter.emit({ type: 'BuildDeleted', ...buildEvent(this.#ctx, build.record, `build ${name} was deleted`) })
     this.#ctx.enqueue(build)
   }

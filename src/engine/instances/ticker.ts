@@ -6,6 +6,7 @@ import type { Clock } from '../../contracts/clock.js'
 import type { EngineContext } from '../context.js'
 import type { DetailWriter } from '../persistence/detail-writer.js'
 import type { Activity } from '../reporting/activity.js'
+import type { Demand } from '../reporting/demand.js'
 import type { InstanceWatcher } from './instance-watcher.js'
 import { lateTickMs, type ResponsiveClock, tickMs } from '../responsive-clock.js'
 import type { Timeouts } from './timeouts.js'
@@ -15,6 +16,7 @@ export interface TickerDependencies {
   readonly watcher: Pick<InstanceWatcher, 'destroyOrphans' | 'restartTimers'>
   readonly details: Pick<DetailWriter, 'flush'>
   readonly activity: Pick<Activity, 'tick'>
+  readonly demand: Pick<Demand, 'tick'>
 }
 
 export class Ticker {
@@ -44,7 +46,7 @@ export class Ticker {
   }
 
   #tick(): void {
-    const { timeouts, watcher, details, activity } = this.#deps
+    const { timeouts, watcher, details, activity, demand } = this.#deps
     const now = this.#clock.elapsed()
     const lateMs = Math.max(0, now - this.#lastTick - tickMs)
     this.#lastTick = now
@@ -57,6 +59,7 @@ export class Ticker {
     watcher.destroyOrphans()
     details.flush()
     activity.tick()
+    demand.tick()
     this.#schedule()
   }
 }

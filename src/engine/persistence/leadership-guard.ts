@@ -35,6 +35,7 @@ export class LeadershipGuard {
       builds: this.#guardCollection('builds', store.builds),
       servers: this.#guardCollection('servers', store.servers),
       details: this.#guardCollection('details', store.details),
+      ...(store.demand && { demand: this.#guardCollection('demand', store.demand) }),
       close: () => store.close(),
     }
     this.backend = {

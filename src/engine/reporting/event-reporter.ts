@@ -10,6 +10,7 @@ import { buildHealth } from '../../rules/model/build-status.js'
 import { buildEvent, type EngineContext, serverEvent } from '../context.js'
 import type { BuildEntry, ServerEntry } from '../state/entries.js'
 import type { Activity } from './activity.js'
+import type { Demand } from './demand.js'
 import { counted } from '../../rules/validation/problem.js'
 
 interface WhyEnded {
@@ -25,10 +26,12 @@ const exitReasons: ReadonlySet<EndingReason> = new Set(['Exited', 'NonZeroExit',
 export class EventReporter {
   readonly #ctx: EngineContext
   readonly #activity: Pick<Activity, 'crashed'>
+  readonly #demand: Pick<Demand, 'sessionEnded'>
 
-  constructor(ctx: EngineContext, activity: Pick<Activity, 'crashed'>) {
+  constructor(ctx: EngineContext, activity: Pick<Activity, 'crashed'>, demand: Pick<Demand, 'sessionEnded'>) {
     this.#ctx = ctx
     this.#activity = activity
+    this.#demand = demand
   }
 
   buildHealth({ record }: BuildEntry, before: Build): void {
@@ -103,6 +106,7 @@ export class EventReporter {
     const durationMs = Math.max(0, at - startedAt)
     const after = ` after ${Math.round(durationMs / 1_000)} s`
     const { emitter, endedSessions } = this.#ctx
+    this.#demand.sessionEnded(build, durationMs)
     const event = {
       type: 'SessionEnded' as const,
       at,

@@ -201,6 +201,7 @@ function buildHandlers({ builds, servers, details }: ManagedFleet, context: Cont
       const change = withoutNulls(await readJson(exchange, maxBodyBytes))
       return json(200, dialect.build(await builds.update(refInPath(exchange), change, auditOf(exchange))))
     },
+    readDemand: async (exchange) => json(200, await builds.demand(refInPath(exchange))),
     drainBuild: draining(context, (exchange, options) => builds.drain(refInPath(exchange), options)),
     async resumeBuild(exchange) {
       await readOptionalJson(exchange, maxBodyBytes)

@@ -296,6 +296,40 @@ export const fleetActivity = object(
   { id: 'FleetActivity' },
 )
 
+const byMinute = (description: string) =>
+  listOf(counted('A number.'), `${description}, minute by minute; 0 after the end.`)
+const durations = (description: string) => ({
+  type: 'object' as const,
+  additionalProperties: counted('A number.'),
+  description: `${description}: how many, by bin. Bin 0 has those up to 100 ms, and each bin ends a tenth later than the one before it.`,
+})
+
+export const demandRecording = object(
+  {
+    build: { ...ref, description: 'The build.' },
+    days: listOf(
+      object(
+        {
+          day: text('The date in UTC, such as `2026-11-28`.'),
+          asked: byMinute('Callers who came'),
+          refused: byMinute('Callers who were refused at least once, because no server was ready'),
+          inUse: byMinute('The most servers in use'),
+          waits: durations('Waits of callers for their servers'),
+          starts: durations('Times from the creation of a server until it was standing by'),
+          sessions: {
+            type: 'object',
+            additionalProperties: durations('Lengths of sessions'),
+            description: 'Lengths of sessions, by the hour in which they ended: `0` to `23`.',
+          },
+        },
+        { id: 'DemandDay', description: 'The demand of one day, in UTC.' },
+      ),
+      'The days on which the build was used, oldest first.',
+    ),
+  },
+  { id: 'DemandRecording', description: 'The demand for a build.' },
+)
+
 export const serverUsage = object(
   {
     at: wallTime,

@@ -45,7 +45,7 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
   resources: [gameserverbuilds, gameservers]
   verbs: [get, list, watch, create, patch, delete]
 - apiGroups: [mps.gamekeeper.com]
-  resources: [gameserverdetails]
+  resources: [gameserverdetails, gameserverdemands]
   verbs: [get, list, create, patch, delete]
 - apiGroups: [mps.gamekeeper.com]
   resources: [gameserverallocations]
