@@ -109,8 +109,9 @@ export class Demand {
       if (used === 0 && !this.#today.has(build)) continue
       const recording = this.#of(build)
       if (!recording) continue
+      // The minutes of a number that stays the same are filled in when it has changed, or when the day is over.
+      recording.isChanged ||= used !== (recording.count.lastInUse ?? 0)
       recording.count.inUse(this.#minute(recording), used)
-      recording.isChanged ||= used > 0
     }
     if (now - this.#lastWrite < writeMs) return
     this.#lastWrite = now
@@ -148,7 +149,7 @@ export class Demand {
 
   /** Writes what was counted. Resolves when each write has succeeded or failed. */
   async close(): Promise<void> {
-    const changed = [...this.#today].filter(([, { isChanged }]) => isChanged)
+    const changed = [...this.#today].filter(([, recording]) => isUnwritten(recording))
     await Promise.all(changed.map(([build, recording]) => this.#write(build, recording)))
   }
 
@@ -191,7 +192,7 @@ export class Demand {
       const oldest = dayOf(startOfDay(day) - this.#ctx.limits.demandDays * dayMs)
       for (const known of past.keys()) if (known < oldest) past.delete(known)
     }
-    const written = recording.isChanged ? this.#write(build, recording) : Promise.resolve()
+    const written = isUnwritten(recording) ? this.#write(build, recording) : Promise.resolve()
     void written.then(() => this.#sweep(build, day))
   }
 
@@ -283,6 +284,11 @@ export class Demand {
       )
     }
   }
+}
+
+/** Servers in use are written when their number changes, so the last minutes of one that stays the same are not yet. */
+function isUnwritten({ count, isChanged }: Recording): boolean {
+  return isChanged || (count.lastInUse ?? 0) > 0
 }
 
 function dayIn({ namespace: _, name: __, build: ___, ...day }: DemandRecord): DemandDay {

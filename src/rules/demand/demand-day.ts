@@ -145,6 +145,11 @@ export class DemandCount {
     this.#inUse[minute] = Math.max(this.#inUse[minute] ?? 0, servers)
   }
 
+  /** The number of the last minute that was counted. */
+  get lastInUse(): number | undefined {
+    return this.#inUse.at(-1)
+  }
+
   inUseAt(minute: number): number {
     return this.#inUse[minute] ?? 0
   }
