@@ -11,6 +11,7 @@ import { addGet } from './commands/get.js'
 import { addInit } from './commands/init.js'
 import { addInspection } from './commands/inspect.js'
 import { addServe } from './commands/serve.js'
+import { addDemand } from './commands/replay.js'
 import { addSimulate } from './commands/simulate.js'
 import { addStatus } from './commands/status.js'
 import { exitCodes, exitMeanings } from './failures.js'
@@ -44,6 +45,7 @@ export function gamekeeperProgram(terminal: Terminal): Command {
   addAttach(program, terminal)
   addChanges(program, terminal)
   addReservations(program, terminal)
+  addDemand(program, terminal)
   addSimulate(program, terminal)
   addCompletion(program, terminal)
   return program

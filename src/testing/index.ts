@@ -21,3 +21,13 @@ export * from './records.js'
 export { seededRandom } from './virtual-clock.js'
 export { storeConformance, type StoreConformanceOptions } from './store-conformance.js'
 export { type VirtualClock, virtualClock, type VirtualClockOptions } from './virtual-clock.js'
+export {
+  fixedNumberFor,
+  replayDemand,
+  type ReplayOptions,
+  type ReplayOutcome,
+  type ReplayPolicy,
+  type ReplayWaits,
+} from './replay.js'
+export type { PlayedMinute } from './played-day.js'
+export { demandShapes, type DemandShape, inventDemand, type InventedDemandOptions } from './invented-demand.js'

@@ -93,6 +93,17 @@ function standingBy(build: string): Promise<string> {
   })
 }
 
+describe('demand', () => {
+  it('prints a recording that simulate reads, and says if there is no such build', async () => {
+    const recording = await ok(['demand', 'arena'])
+    expect(JSON.parse(recording)).toMatchObject({
+      build: { namespace: 'default', name: 'arena' },
+      days: expect.any(Array),
+    })
+    expect(await run(['demand', 'none'])).toMatchObject({ code: 5, stderr: expect.stringContaining('none') })
+  })
+})
+
 describe('apply', () => {
   it('creates, updates and leaves builds, from a file or stdin, and prints which', { timeout: 300_000 }, async () => {
     const own = buildYaml.replaceAll('arena', 'duel').replace('standingBy: 1', 'standingBy: 0')

@@ -3,14 +3,9 @@ import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import type { BuildSpec } from 'gamekeeper'
-import {
-  callersOf,
-  type Load,
-  type LoadOutcome,
-  peakMatches,
-  runLoad,
-  smallestStandingBy,
-} from '../../src/cli/load-simulation.js'
+import { callersOf, type Load, peakMatches, runLoad, smallestStandingBy } from '../../src/cli/load-simulation.js'
+import { inventDemand } from 'gamekeeper/testing'
+import type { PlayedOutcome } from '../../src/testing/played-day.js'
 import { cli, emptyDirectory, startCli } from './cli.js'
 
 const { signal } = new AbortController()
@@ -22,7 +17,7 @@ function specOf(change: Partial<BuildSpec> = {}): BuildSpec {
   return { buildID: 'a-1', ...limits, portsToExpose: [], template, ...change }
 }
 
-function runWith(change: Partial<BuildSpec>, loadChange: Partial<Load> = {}): Promise<LoadOutcome> {
+function runWith(change: Partial<BuildSpec>, loadChange: Partial<Load> = {}): Promise<PlayedOutcome> {
   const changed = { ...load, ...loadChange }
   return runLoad(specOf(change), changed, callersOf(changed), { signal })
 }
@@ -149,5 +144,82 @@ describe('gamekeeper simulate', () => {
     await running.untilSaid(/^9 standing by: \d+\.\d of 100 h simulated$/m)
     running.signal('SIGINT')
     expect(await running.exit()).toMatchObject({ code: 130, stdout: '' })
+  })
+})
+
+describe('gamekeeper simulate of a day', () => {
+  const invented = ['--shape', 'evening-peak', '--sessions', '60']
+
+  async function withPolicies() {
+    const cwd = await emptyDirectory()
+    await writeFile(join(cwd, 'few.json'), '{"standingBy": 0, "max": 50}')
+    await writeFile(join(cwd, 'buffer.yaml'), 'max: 50\nscaling: { buffer: { min: 6 } }\n')
+    return cwd
+  }
+
+  it('compares policies, with a chart, and with the smallest fixed number', async () => {
+    const cwd = await withPolicies()
+    const args = ['simulate', ...invented, '--policy', 'few.json', '--policy', 'buffer.yaml', '--fixed', '--price', '2']
+    const words = await cli(args, { cwd })
+    expect(words).toMatchObject({ code: 0 })
+    const lines = words.stdout.split('\n')
+    expect(lines[0]).toBe('2026-01-30, 60 callers, who do not wait; seed 1')
+    expect(lines[2]).toMatch(/^POLICY {8}REFUSED +P50 +P95 +P99 +SERVER-HOURS +IDLE +PEAK +COST$/)
+    expect(lines[3]).toMatch(/^few {11}60 \(100.00 %\) +0 s +0 s +0 s +0 +0 % +0 +0.00$/)
+    expect(lines[4]).toMatch(/^buffer {8}0 \(0.00 %\) /)
+    expect(lines[5]).toMatch(/^standingBy \d+ +0 \(0.00 %\) /)
+    expect(words.stdout).toMatch(/^buffer, 00:00 to 24:00 UTC\nservers {2}[▁▂▃▄▅▆▇█ ]{72} up to \d+\nin use {3}/m)
+    const json = JSON.parse((await cli([...args, '--json'], { cwd })).stdout)
+    expect(json).toMatchObject([
+      { policy: 'few', callers: 60, refused: 60, cost: 0 },
+      { policy: 'buffer', refused: 0, waitSeconds: { p50: 0 } },
+      { policy: expect.stringMatching(/^standingBy \d$/), refused: 0 },
+    ])
+  })
+
+  it('replays a recording for a build as it is', async () => {
+    const cwd = await withPolicies()
+    const recording = inventDemand({ shape: 'flat', sessions: 30, days: 2 })
+    await writeFile(join(cwd, 'recording.json'), JSON.stringify(recording))
+    await writeFile(
+      join(cwd, 'build.yaml'),
+      'metadata: { name: arena }\nspec: { buildID: a-1, standingBy: 5, max: 20, run: { command: [a] } }\n',
+    )
+    const args = ['simulate', '-f', 'build.yaml', '--from', 'recording.json', '--day', '2026-01-30']
+    const { stdout } = await cli(args, { cwd })
+    expect(stdout).toMatch(/^2026-01-30, 30 callers, .*\n\n.*\narena +0 \(0.00 %\)/)
+    const piped = await cli(['simulate', '-f', 'build.yaml', '--from', '-'], { cwd, input: JSON.stringify(recording) })
+    expect(piped.stdout).toContain('arena')
+  })
+
+  it.each<[readonly string[], string]>([
+    [['--policy', 'few.json'], '--policy needs a day to replay: --from or --shape'],
+    [['--from', 'x', '--shape', 'flat'], '--from and --shape exclude each other'],
+    [['--shape', 'flat', '--policy', 'few.json'], '--shape needs --sessions'],
+    [
+      ['--from', 'few.json', '--policy', 'few.json'],
+      '--from: few.json is no recording, as gamekeeper demand prints it: it must be a recording',
+    ],
+    [['--from', 'none.json', '--policy', 'few.json'], 'none.json cannot be read'],
+    [['--from', 'buffer.yaml', '--policy', 'few.json'], '--from: buffer.yaml is no JSON'],
+    [
+      [...invented, '--policy', 'typo.json'],
+      '--policy: typo.json has a field standigBy, which is none of a policy; did you mean standingBy?',
+    ],
+    [
+      [...invented, '--policy', 'without.json'],
+      '--policy: without.json has no max, and there is no build that has one',
+    ],
+    [[...invented, '--policy', 'bad.json'], 'spec.scaling.buffer.min must be'],
+    [invented, 'simulate needs a build: its name, --file, or --standing-by and --max'],
+  ])('%j is refused in one line', async (args, message) => {
+    const cwd = await withPolicies()
+    await writeFile(join(cwd, 'typo.json'), '{"standigBy": 0}')
+    await writeFile(join(cwd, 'without.json'), '{"standingBy": 0}')
+    await writeFile(join(cwd, 'bad.json'), '{"max": 5, "scaling": {"buffer": {"min": -2}}}')
+    const result = await cli(['simulate', ...args], { cwd })
+    expect(result).toMatchObject({ stdout: '', stderr: expect.stringContaining(message) })
+    expect(result.code).toBeGreaterThan(0)
+    expect(result.stderr.trimEnd().split('\n')).toHaveLength(1)
   })
 })

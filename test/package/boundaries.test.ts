@@ -49,7 +49,7 @@ describe('imports', () => {
     ['src/server/x.ts', `import { program } from '../cli/program.js'`],
     ['src/cli/x.ts', `import { Engine } from '../engine/engine.js'`],
     ['src/http/x.ts', `import { runServer } from '../server/run-server.js'`],
-    ['src/testing/x.ts', `const adapter = await import('../../adapters/memory/index.js')`],
+    ['src/testing/x.ts', `const engine = await import('../engine/engine.js')`],
     ['adapters/memory/x.ts', `import { y } from '../process/y.js'`],
     ['adapters/memory/x.ts', `type Y = import('../../src/engine/y.js').Y`],
     ['adapters/process/x.ts', `import type { Fleet } from '../../src/contracts/fleet.js'`],

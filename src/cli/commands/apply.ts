@@ -51,14 +51,9 @@ export async function readBuilds(
   namespace: string,
 ): Promise<readonly GameServerBuildInput[]> {
   const name = file === '-' ? 'stdin' : file
-  const text = decodeText(await contentOf(file, cwd), name)
-  refuseDeep(name, text)
-  const documents = parseAllDocuments(text, { merge: true })
+  const documents = await readDocuments(file, cwd)
   const builds: GameServerBuildInput[] = []
-  for (const [index, document] of [...documents].entries()) {
-    const [error] = document.errors
-    if (error) throw new UsageError(`${name} is neither YAML nor JSON: ${firstLine(error)}`)
-    const content = valueOf(name, document)
+  for (const [index, content] of documents.entries()) {
     // Templates print a separator and comments for what they leave out.
     if (content === null) continue
     const where = documents.length > 1 ? `document ${index + 1} of ${name}` : name
@@ -66,6 +61,18 @@ export async function readBuilds(
   }
   if (builds.length === 0) throw new UsageError(`${name} has no builds: it is empty, or all comments`)
   return builds
+}
+
+/** The documents of a file in YAML or JSON. An empty one is null. Throws UsageError. */
+export async function readDocuments(file: string, cwd: string): Promise<readonly unknown[]> {
+  const name = file === '-' ? 'stdin' : file
+  const text = decodeText(await contentOf(file, cwd), name)
+  refuseDeep(name, text)
+  return [...parseAllDocuments(text, { merge: true })].map((document) => {
+    const [error] = document.errors
+    if (error) throw new UsageError(`${name} is neither YAML nor JSON: ${firstLine(error)}`)
+    return valueOf(name, document)
+  })
 }
 
 /** A document, or the items of a list, each with its name for messages. */
@@ -126,7 +133,8 @@ function firstLine(error: unknown): string {
   return messageOf(error).split('\n', 1)[0]?.replace(/:$/, '') ?? ''
 }
 
-async function contentOf(file: string, cwd: string): Promise<Uint8Array> {
+/** - is stdin. */
+export async function contentOf(file: string, cwd: string): Promise<Uint8Array> {
   if (file === '-') return buffer(process.stdin)
   try {
     return await readFile(resolve(cwd, file))

@@ -1,4 +1,4 @@
-/** `gamekeeper simulate`: what limits of a build do under a load. */
+/** `gamekeeper simulate`: what a build does under an even load, or on a day that was recorded or invented. */
 import type { Command } from 'commander'
 import { memoryBackend } from '../../../adapters/memory/index.js'
 import { CommandLineError, UsageError } from '../../config/usage-error.js'
@@ -6,11 +6,14 @@ import { type BuildSpec, createFleet } from '../../index.js'
 import type { GameServerBuildInput } from '../../contracts/fleet.js'
 import { addClientOptions, type ClientFlags, commandTarget } from '../client.js'
 import { numberBetween, wholeNumber } from '../flags.js'
-import { callersOf, type Load, type LoadOutcome, peakMatches, runLoad, smallestStandingBy } from '../load-simulation.js'
+import { callersOf, type Load, peakMatches, runLoad, smallestStandingBy } from '../load-simulation.js'
+import { type PlayedOutcome } from '../../testing/played-day.js'
+import { waitsOf } from '../../testing/replay.js'
 import { progressMeter, type Terminal } from '../terminal.js'
 import { readBuilds } from './apply.js'
+import { addReplayOptions, isReplay, replayed, type ReplayFlags } from './replay.js'
 
-interface SimulateFlags extends ClientFlags {
+interface SimulateFlags extends ClientFlags, ReplayFlags {
   readonly file?: string
   readonly standingBy?: number
   readonly max?: number
@@ -22,7 +25,7 @@ interface SimulateFlags extends ClientFlags {
   readonly seed: number
 }
 
-interface Report extends Omit<LoadOutcome, 'waitsMs'> {
+interface Report extends Omit<PlayedOutcome, 'minutes' | 'waitsMs'> {
   readonly build: string
   readonly standingBy: number
   readonly max: number
@@ -50,10 +53,15 @@ export function addSimulate(program: Command, terminal: Terminal): void {
     .option('--match-seconds <number>', 'Mean length of a match.', numberBetween(1, 604_800), 600)
     .option('--start-seconds <number>', 'Mean time until a server is standing by.', numberBetween(0, 86_400), 10)
     .option('--wait <seconds>', 'How long callers wait for a server.', numberBetween(0, 86_400), 0)
-    .option('--hours <number>', 'How long the load lasts.', numberBetween(0.01, 8_760), 24)
+    .option('--hours <number>', 'How long an even load lasts.', numberBetween(0.01, 8_760), 24)
     .option('--seed <number>', 'Another seed is another day.', wholeNumber(0, 999_999_999), 1)
     .addHelpText('after', notes)
+  addReplayOptions(command)
   addClientOptions(command).action(async (name: string | undefined, flags: SimulateFlags) => {
+    if (isReplay(flags)) {
+      const base = needsBuild(name, flags) ? await buildOf(terminal, name, flags) : undefined
+      return replayed(terminal, base, withoutDefaults(command, flags))
+    }
     const build = await buildOf(terminal, name, flags)
     const load: Load = {
       allocationsPerMinute: flags.allocationsPerMinute,
@@ -67,6 +75,22 @@ export function addSimulate(program: Command, terminal: Terminal): void {
     if (flags.json) terminal.print(JSON.stringify(report))
     else for (const line of linesOf(report)) terminal.print(line)
   })
+}
+
+/** Policies may say all that a build says of numbers. */
+function needsBuild(name: string | undefined, { file, policy = [], standingBy, max }: SimulateFlags): boolean {
+  return policy.length === 0 || [name, file, standingBy, max].some((given) => given !== undefined)
+}
+
+/** On a day, what was recorded takes the place of the defaults. */
+function withoutDefaults(command: Command, flags: SimulateFlags): ReplayFlags {
+  const isGiven = (name: string) => command.getOptionValueSource(name) !== 'default'
+  const { startSeconds, matchSeconds, ...rest } = flags
+  return {
+    ...rest,
+    ...(isGiven('startSeconds') && { startSeconds }),
+    ...(isGiven('matchSeconds') && { matchSeconds }),
+  }
 }
 
 interface SimulatedBuild {
@@ -124,28 +148,17 @@ async function simulated(terminal: Terminal, { name, spec }: SimulatedBuild, loa
   const outcome = await runLoad(spec, load, callers, { onMinute: (ms) => onMinute(standingBy, ms), signal })
   const known = { standingBy, outcome }
   const smallest = await smallestStandingBy(spec, load, callers, { known, onMinute, signal })
-  const { waitsMs, ...counts } = outcome
+  const { minutes: _, waitsMs, ...counts } = outcome
   return {
     build: name,
     standingBy,
     max,
     load,
     ...counts,
-    waitSeconds: {
-      p50: percentile(waitsMs, 0.5),
-      p95: percentile(waitsMs, 0.95),
-      p99: percentile(waitsMs, 0.99),
-      longest: percentile(waitsMs, 1),
-    },
+    waitSeconds: waitsOf(waitsMs),
     smallestStandingBy: smallest ?? null,
     peakMatches: peakMatches(callers),
   }
-}
-
-/** Of times in ms, shortest first, in seconds. */
-function percentile(sortedMs: readonly number[], part: number): number {
-  const ms = sortedMs[Math.max(0, Math.ceil(sortedMs.length * part) - 1)] ?? 0
-  return Math.round(ms / 100) / 10
 }
 
 function linesOf(report: Report): readonly string[] {
@@ -166,12 +179,19 @@ function linesOf(report: Report): readonly string[] {
 }
 
 const notes = `
-Callers come independently of each other. Matches and starts take from half to one and a half times their mean. The fleet has the
-default limits of createFleet; the same seed gives the same report. The report counts from the moment in which the servers stand by.
+Without --from and --shape, the load is even: callers come independently of each other, and matches and starts take from half to one and a half
+times their mean. With them, a day is replayed for each policy: of a recording, the callers who came in each minute, and sessions and starts as
+long as they were then. A policy is a file in JSON or YAML with standingBy, max and scaling, which replace those of the build.
+
+The fleet has the default limits of createFleet; the same seed gives the same report. The report counts from the moment in which the servers
+stand by.
 
 Examples:
 
   gamekeeper simulate -f build.yaml --allocations-per-minute 4 --match-seconds 900 --start-seconds 30
   gamekeeper simulate arena --standing-by 8 --wait 20
   gamekeeper simulate --standing-by 2 --max 50 --json
+  gamekeeper demand arena > recording.json
+  gamekeeper simulate arena --from recording.json --policy a.json --policy b.json --fixed
+  gamekeeper simulate --shape evening-peak --sessions 20000 --policy a.json
 `

@@ -83,21 +83,29 @@ export function sumOfDurations(all: readonly Durations[]): Durations {
 }
 
 /**
- * The duration that `share` of all do not exceed, in ms, evenly spread within its bin. With random shares from 0 to 1 it draws from the
- * durations as they were. 0 if there are none.
+ * Returns the duration that a share of all, from 0 to 1, do not exceed, in ms, evenly spread within its bin. So random shares draw from the
+ * durations as they were. Undefined if there are none.
  */
-export function durationAt(durations: Durations, share: number): number {
-  let left = share * countOf(durations)
-  const bins = Object.keys(durations)
-    .map(Number)
-    .toSorted((a, b) => a - b)
-  for (const bin of bins) {
-    const count = durations[bin] ?? 0
+export function durationsOf(durations: Durations): ((share: number) => number) | undefined {
+  let total = 0
+  const bins = Object.entries(durations)
+    .map(([bin, count]) => ({ bin: Number(bin), count }))
+    .filter(({ count }) => count > 0)
+    .toSorted((a, b) => a.bin - b.bin)
+    .map(({ bin, count }) => ({ bin, count, before: (total += count) - count }))
+  if (total === 0) return undefined
+  return (share) => {
+    const rank = share * total
+    let [low, high] = [0, bins.length - 1]
+    while (low < high) {
+      const middle = (low + high + 1) >> 1
+      if ((bins[middle]?.before ?? 0) < rank) low = middle
+      else high = middle - 1
+    }
+    const { bin, before, count } = bins[low] ?? { bin: 0, before: 0, count: 1 }
     const [from, to] = edgesOf(bin)
-    if (left <= count && count > 0) return Math.round(from + ((to - from) * left) / count)
-    left -= count
+    return Math.round(from + ((to - from) * (rank - before)) / count)
   }
-  return 0
 }
 
 /** A day while it is being counted. */

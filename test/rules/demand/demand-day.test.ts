@@ -5,7 +5,7 @@ import {
   binOf,
   countOf,
   DemandCount,
-  durationAt,
+  durationsOf,
   isDemandDay,
   minuteOf,
   recordingProblem,
@@ -65,7 +65,7 @@ test.prop([
   for (const ms of all) count.waited(ms)
   const { waits } = count.read()
   expect(countOf(waits)).toBe(all.length)
-  const drawn = durationAt(waits, share)
+  const drawn = durationsOf(waits)?.(share) ?? NaN
   const near = Math.min(...all.map((ms) => Math.abs(ms - drawn) / Math.max(100, ms)))
   expect(near).toBeLessThanOrEqual(1)
   expect(drawn).toBeGreaterThanOrEqual(0)
@@ -74,10 +74,10 @@ test.prop([
 test.prop([fc.integer({ min: 101, max: 86_400_000 })])('a duration is known to a tenth', (ms) => {
   const count = new DemandCount(day)
   count.waited(ms)
-  expect(Math.abs(durationAt(count.read().waits, 1) - ms) / ms).toBeLessThan(0.11)
+  expect(Math.abs((durationsOf(count.read().waits)?.(1) ?? NaN) - ms) / ms).toBeLessThan(0.11)
 })
 
-it('no durations: 0', () => expect(durationAt({}, 0.5)).toBe(0))
+it('no durations: nothing to draw from', () => expect(durationsOf({})).toBeUndefined())
 
 it('the minute of a day', () => {
   expect(minuteOf(Date.UTC(2026, 10, 28, 0, 0, 59))).toBe(0)
