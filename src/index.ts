@@ -78,6 +78,7 @@ export type {
   SessionsWithRoom,
   SessionTarget,
 } from './contracts/sessions.js'
+export type { ScalingCounts, ScalingDemand, ScalingFunction, ScalingFunctionInput } from './contracts/scaling-demand.js'
 export type { Seats } from './rules/lifecycle/server-sessions.js'
 export type {
   BufferPolicy,

@@ -21,6 +21,7 @@ import {
   suggestion,
   withMethods,
 } from './option-checks.js'
+import type { ScalingFunction } from './scaling-demand.js'
 import type { Store } from './store.js'
 
 export interface AgentOptions {
@@ -73,6 +74,11 @@ export interface FleetOptions {
    * `not-leader`.
    */
   readonly forwarding?: ForwardingOptions
+  /**
+   * Functions that decide how many servers a build keeps ready, by the name that builds put into `spec.scaling.function`. Each host of a fleet
+   * needs them, since any may lead. Default: none.
+   */
+  readonly scalingPolicies?: Readonly<Record<string, ScalingFunction>>
 }
 
 /** Invalid values are rejected with `invalid`, and nothing is drained. */
@@ -194,6 +200,7 @@ export interface ResolvedOptions {
   readonly clock: Clock
   readonly elector: Elector
   readonly forwarding: ForwardingOptions | undefined
+  readonly scalingPolicies: ReadonlyMap<string, ScalingFunction>
 }
 
 const fleetOptionTypes: OptionTypes<FleetOptions> = {
@@ -211,6 +218,7 @@ const fleetOptionTypes: OptionTypes<FleetOptions> = {
   clock: aClock,
   elector: withMethods('an elector', ['run']),
   forwarding: { ...anObject, must: "must be an object, such as { address: '10.0.0.4:5002' }" },
+  scalingPolicies: { ...anObject, must: "must be an object of functions, such as { 'match-day': () => 10 }" },
 }
 const agentOptionTypes: OptionTypes<AgentOptions & { readonly external: string }> = {
   host: aString,
@@ -231,6 +239,7 @@ export function resolveOptions(options: FleetOptions): ResolvedOptions {
   if (options.agent) checkOptions('createFleet: agent', options.agent, agentOptionTypes)
   if (options.forwarding) checkForwarding(options.forwarding)
   for (const [type, listener] of Object.entries(options.on ?? {})) checkListener(type, listener)
+  for (const [name, decide] of Object.entries(options.scalingPolicies ?? {})) checkScalingPolicy(name, decide)
   checkClocks(options)
   return Object.freeze({
     apiGroup: options.apiGroup ?? defaultApiGroup,
@@ -243,6 +252,7 @@ export function resolveOptions(options: FleetOptions): ResolvedOptions {
     clock: options.clock ?? systemClock,
     elector: options.elector ?? options.backend.defaultElector ?? alwaysLeader,
     forwarding: options.forwarding,
+    scalingPolicies: new Map(Object.entries(options.scalingPolicies ?? {})),
   })
 }
 
@@ -250,6 +260,11 @@ function checkListener(type: string, listener: unknown): void {
   if (type !== '*') checkEventType('createFleet: on', type)
   if (listener === undefined || typeof listener === 'function') return
   throw new FleetError('invalid', `createFleet: on.${type} must be a function, but is ${shown(listener)}`)
+}
+
+function checkScalingPolicy(name: string, decide: unknown): void {
+  if (typeof decide === 'function') return
+  throw new FleetError('invalid', `createFleet: scalingPolicies.${name} must be a function, but is ${shown(decide)}`)
 }
 
 /** With two clocks, a test that advances one of them would wait for ever for what the other does. */

@@ -143,7 +143,10 @@ export function wireEngine(engineDeps: EngineDependencies, state: EngineState) {
   })
 
   const counts = callerCounts(waitQueue, retryGrace)
-  const policies = new ScalingPolicies(ctx, { conditions, callers: counts.callers })
+  const policies = new ScalingPolicies(ctx, {
+    ...{ conditions, callers: counts.callers, functions: options.scalingPolicies },
+    waiting: (build) => waitQueue.waiting(build),
+  })
   const { failoverGrace, preparation, status, terminator, workQueue } = reconcileParts(ctx, observers, {
     policies,
     writer,

@@ -1,50 +1,53 @@
 /**
  * Decides by a build's scaling policies how many servers stand by, each time the build is reconciled: so at the event that changes the demand,
- * and not at a tick. Chooses the idle servers that are replaced for their age. Synchronous.
+ * and not at a tick. Tells the decisions in events. Synchronous.
  */
+import type { ScalingDemand, ScalingFunction } from '../../contracts/scaling-demand.js'
 import type { BuildSpec } from '../../rules/model/resources.js'
-import { canonical } from '../../rules/model/values.js'
 import {
   type Decision,
   decide,
   followedFrom,
   type Now,
   openWindow,
-  overrideMs,
   type ScalingSpec,
+  type Vote,
 } from '../../rules/scaling/policies.js'
-import { windowAt } from '../../rules/scaling/windows.js'
-import { buildEvent, type EngineContext } from '../context.js'
+import { buildEvent, type EngineContext, refOf } from '../context.js'
 import { type Conditions, hasCondition } from '../reporting/conditions.js'
-import type { BuildEntry, ServerEntry } from '../state/entries.js'
-import { inUse, serverCount, standingByIn, startingIn } from '../state/queries.js'
-import type { Cached, Override, ScalingState } from '../state/scaling-state.js'
+import type { BuildEntry } from '../state/entries.js'
+import { countsOf, inUse, standingByIn, startingIn } from '../state/queries.js'
+import { cached, type ScalingState } from '../state/scaling-state.js'
+import { FunctionPolicies } from './function-policies.js'
+import { IdleAges, noneAged } from './idle-ages.js'
+import { overrideOf, setByHand } from './scaling-override.js'
 
 /** How often, at most, an event tells a number that the same policy has decided. */
 const tellMs = 60_000
-/** How often the ages of idle servers are looked at. */
-const ageReviewMs = 60_000
-/** How often, at least, what depends on the wall clock is decided anew: that clock may be set. */
-const wallReviewMs = 60_000
-
-/** Clocks of two hosts may differ by so much. */
-const skewMs = 60_000
-
-const noneAged: ReadonlySet<ServerEntry> = new Set()
+/** How often, at least, what depends on the wall clock, which may be set, or on code of the host app is decided anew. */
+const reviewMs = 60_000
 
 export interface ScalingPolicyDependencies {
   readonly conditions: Pick<Conditions, 'update'>
   /** Number of servers that callers need. */
   readonly callers: (build: BuildEntry) => number
+  /** Number of callers that wait. */
+  readonly waiting: (build: BuildEntry) => number
+  /** The functions of the host app, by name. */
+  readonly functions: ReadonlyMap<string, ScalingFunction>
 }
 
 export class ScalingPolicies {
   readonly #ctx: EngineContext
   readonly #deps: ScalingPolicyDependencies
+  readonly #functions: FunctionPolicies
+  readonly #ages: IdleAges
 
   constructor(ctx: EngineContext, deps: ScalingPolicyDependencies) {
     this.#ctx = ctx
     this.#deps = deps
+    this.#functions = new FunctionPolicies(ctx, deps.functions)
+    this.#ages = new IdleAges(ctx.inventory)
   }
 
   /** Decides for a build. Returns the time in ms after which to decide again even if nothing happens. */
@@ -56,7 +59,7 @@ export class ScalingPolicies {
     const { schedule } = scaling
     const now = { wall: clock.now(), elapsed: clock.elapsed() }
     const before = build.scaling
-    const override = this.#overrideOf(build, spec, now)
+    const override = overrideOf(build, spec, now)
     const isUsed = inUse(build) > 0 || this.#deps.callers(build) > 0
     const idleSince = isUsed ? undefined : (before?.idleSince ?? idleFrom(build, scaling, now))
     const open = schedule && cached(before?.open, spec, now.wall, () => openWindow(schedule, now.wall))
@@ -67,6 +70,7 @@ export class ScalingPolicies {
         before: before?.decision.followed ?? followedFrom(standingByIn(build), now),
         now,
         open: open?.value,
+        others: this.#votes(build, scaling),
       },
     )
     build.scaling = {
@@ -76,9 +80,9 @@ export class ScalingPolicies {
     }
     this.#deps.conditions.update(build, 'ScalingOverridden', 'SetByHand', override?.message)
     const toldMs = this.#tell(build, build.scaling, now)
-    const agesMs = this.#reviewAges(build, build.scaling, now)
-    const wallMs = schedule || override || scaling.replaceWindow ? wallReviewMs : undefined
-    return earliest(decision.nextMs, toldMs, agesMs, wallMs)
+    const agesMs = this.#ages.review(build, build.scaling, now)
+    const isReviewed = schedule || override || scaling.replaceWindow || scaling.function !== undefined
+    return earliest(decision.nextMs, toldMs, agesMs, isReviewed ? reviewMs : undefined)
   }
 
   /** The spec is invalid, and so its policies may be: what was decided before holds, or else as many as there are. */
@@ -116,34 +120,35 @@ export class ScalingPolicies {
   setByHand(build: BuildEntry): void {
     const { scaling, record } = build
     if (!scaling) return
-    const from = scaling.override?.from ?? scaling.source.standingBy
-    scaling.override = newOverride(record.spec, from, this.#ctx.clock.now())
+    scaling.override = setByHand(scaling, record.spec, this.#ctx.clock.now())
     this.#ctx.enqueue(build)
+  }
+
+  /** What the policies outside the fleet ask for. */
+  #votes(build: BuildEntry, scaling: ScalingSpec): readonly Vote[] {
+    if (scaling.function === undefined) return []
+    return [this.#functions.vote(build, scaling.function, this.#demand(build))]
+  }
+
+  #demand(build: BuildEntry): ScalingDemand {
+    const { standingBy, max } = build.record.spec
+    return {
+      build: refOf(build.record),
+      counts: { ...countsOf(build), inUse: inUse(build) },
+      waiting: this.#deps.waiting(build),
+      ...{ standingBy, max },
+    }
   }
 
   #forget(build: BuildEntry): undefined {
     if (build.scaling) {
-      this.#ctx.inventory.setAged(build.scaling, noneAged)
+      this.#ages.spare(build.scaling)
       build.scaling = undefined
     }
     if (hasCondition(build.record, 'ScalingOverridden')) {
       this.#deps.conditions.update(build, 'ScalingOverridden', '', undefined)
     }
     return undefined
-  }
-
-  /** The number that was set by hand, if it holds still: if `standingBy` was changed and nothing else but `max`, and was not put back. */
-  #overrideOf(build: BuildEntry, spec: BuildSpec, now: Now): Override | undefined {
-    const { scaling = {} } = spec
-    const source = build.scaling?.source ?? spec
-    const known = build.scaling ? build.scaling.override : recordedOverride(build)
-    const holds = known && known.until > now.wall && known.until <= now.wall + overrideMs(scaling) + skewMs
-    if (source !== spec && canonical(source.scaling) !== canonical(scaling)) return undefined
-    const number = known?.to ?? source.standingBy
-    if (number === spec.standingBy) return holds ? known : undefined
-    if (known && known.from === spec.standingBy) return undefined
-    if (source !== spec && canonical(withoutNumbers(source)) !== canonical(withoutNumbers(spec))) return undefined
-    return newOverride(spec, known?.from ?? number, now.wall)
   }
 
   /** Tells a decision in an event. Returns the time in ms until the next one may be told. */
@@ -165,36 +170,6 @@ export class ScalingPolicies {
     })
     return undefined
   }
-
-  /** Chooses idle servers to replace for their age: a tenth of those that are ready at a time, but at least one. */
-  #reviewAges(build: BuildEntry, scaling: ScalingState, now: Now): number | undefined {
-    const { maxIdleAgeSeconds, replaceWindow } = scaling.source.scaling ?? {}
-    const { inventory } = this.#ctx
-    scaling.replaceWindow =
-      replaceWindow &&
-      cached(scaling.replaceWindow, scaling.source, now.wall, () =>
-        windowAt(replaceWindow, replaceWindow.timeZone, now.wall),
-      )
-    const window = scaling.replaceWindow?.value
-    if (maxIdleAgeSeconds === undefined || window?.isOpen === false) {
-      if (scaling.aged.size > 0) inventory.setAged(scaling, noneAged)
-      return window && maxIdleAgeSeconds !== undefined ? until(window.until, now.wall) : undefined
-    }
-    const isOld = ({ bucket, standingBySince = Infinity }: ServerEntry) =>
-      (bucket === 'ready' || bucket === 'outdatedReady') && standingBySince + maxIdleAgeSeconds * 1_000 <= now.elapsed
-    const left = [...scaling.aged].filter(isOld)
-    if (left.length < scaling.aged.size) inventory.setAged(scaling, new Set(left))
-    const restMs = scaling.agesDueAt - now.elapsed
-    if (restMs > 0) return restMs
-    scaling.agesDueAt = now.elapsed + ageReviewMs
-    // Without room for another, one would end before the next is ready.
-    const hasRoom =
-      serverCount(build) - build.buckets.terminating.size < scaling.source.max && build.withoutPort.size === 0
-    const { ready, outdatedReady } = build.buckets
-    const most = hasRoom ? Math.max(1, Math.floor((ready.size + outdatedReady.size) / 10)) : 0
-    inventory.setAged(scaling, new Set([...left, ...[...ready].filter(isOld).toSorted(byAge)].slice(0, most)))
-    return ageReviewMs
-  }
 }
 
 function newState(
@@ -207,30 +182,6 @@ function newState(
     aged: noneAged,
     agesDueAt: elapsed,
   }
-}
-
-function byAge({ standingBySince: a = 0 }: ServerEntry, { standingBySince: b = 0 }: ServerEntry): number {
-  return a - b
-}
-
-/** Undefined if the build allows none. */
-function newOverride({ scaling = {}, standingBy: to }: BuildSpec, from: number, now: number): Override | undefined {
-  const until = now + overrideMs(scaling)
-  if (until === now) return undefined
-  const message = `standingBy was set from ${from} to ${to}, which holds instead of the scaling policies until ${new Date(until).toISOString()}`
-  return { from, to, until, message }
-}
-
-/** What the condition in the record says, which an earlier leader has set. */
-function recordedOverride({ record }: BuildEntry): Override | undefined {
-  const { message = '' } = record.conditions.find(({ type }) => type === 'ScalingOverridden') ?? {}
-  const [, from, to, until] = /from (\d+) to (\d+), .* until (\S+)$/.exec(message) ?? []
-  if (until === undefined) return undefined
-  return { from: Number(from), to: Number(to), until: Date.parse(until), message }
-}
-
-function withoutNumbers({ standingBy: _, max: __, ...rest }: BuildSpec): object {
-  return rest
 }
 
 /** A build that has nothing when this host begins to lead, and has existed for long enough, was idle before. */
@@ -246,21 +197,6 @@ function withNumbers(before: ScalingState | undefined, spec: BuildSpec, { decide
   const standingBySessions = decider === 'idle' ? 0 : spec.standingBySessions
   if (known?.standingBy === standingBy && known.standingBySessions === standingBySessions) return known
   return { ...spec, standingBy, ...(standingBySessions !== undefined && { standingBySessions }) }
-}
-
-/** Looks it up again once it may have changed. */
-function cached<T extends { readonly until: number }>(
-  before: Cached<T> | undefined,
-  spec: BuildSpec,
-  now: number,
-  read: () => T,
-): Cached<T> {
-  const holds = before?.spec === spec && now >= before.from && now < before.value.until
-  return holds ? before : { from: now, spec, value: read() }
-}
-
-function until(time: number, now: number): number | undefined {
-  return Number.isFinite(time) ? Math.max(1, time - now) : undefined
 }
 
 function earliest(...waits: readonly (number | undefined)[]): number | undefined {

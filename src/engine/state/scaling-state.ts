@@ -41,3 +41,14 @@ export interface Cached<T extends { readonly until: number }> {
   readonly spec: BuildSpec
   readonly value: T
 }
+
+/** Looks it up again once it may have changed. */
+export function cached<T extends { readonly until: number }>(
+  before: Cached<T> | undefined,
+  spec: BuildSpec,
+  now: number,
+  read: () => T,
+): Cached<T> {
+  const holds = before?.spec === spec && now >= before.from && now < before.value.until
+  return holds ? before : { from: now, spec, value: read() }
+}

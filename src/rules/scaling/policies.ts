@@ -8,6 +8,8 @@ export type { CronWindow } from './windows.js'
 export interface ScalingSpec {
   readonly buffer?: BufferPolicy
   readonly schedule?: SchedulePolicy
+  /** Name of a function of the host app, one of `createFleet({ scalingPolicies })`. */
+  readonly function?: string
   /** How the number falls. It rises at once. */
   readonly scaleDown?: ScaleDown
   /** Time without a session and without callers after which the build keeps no server at all, until a caller comes. Default: unlimited. */
@@ -55,7 +57,7 @@ export interface ReplaceWindow extends CronWindow {
 }
 
 /** What decides: the number in the spec, a policy, the time without use, or the number that was set by hand. */
-export const deciders = ['standingBy', 'buffer', 'schedule', 'idle', 'override'] as const
+export const deciders = ['standingBy', 'buffer', 'schedule', 'function', 'idle', 'override'] as const
 export type Decider = (typeof deciders)[number]
 
 /** The numbers in a build's spec. */
@@ -88,6 +90,16 @@ export interface Now {
   readonly elapsed: number
 }
 
+/** What a decision is made by, besides the spec and the demand. */
+export interface Circumstances {
+  /** How the number has been followed so far. */
+  readonly before: Patience
+  readonly now: Now
+  readonly open: OpenWindow | undefined
+  /** What policies outside these rules ask for. Default: nothing. */
+  readonly others?: readonly Vote[]
+}
+
 /** What a build keeps ready, and why. */
 export interface Decision {
   readonly standingBy: number
@@ -101,7 +113,7 @@ export interface Decision {
 }
 
 /** What a policy asks for. */
-interface Vote {
+export interface Vote {
   readonly by: Decider
   readonly standingBy: number
   /** For people. */
@@ -131,13 +143,13 @@ export function followedFrom(ready: number, now: Now): Patience {
 }
 
 /**
- * The largest number that a policy asks for, at most `max`. It rises at once and falls as `scaleDown` says. A number that was set by hand
+ * The largest number that a policy asks for, at most `max`; `others` are the votes of policies outside these rules. It rises at once and falls as `scaleDown` says. A number that was set by hand
  * holds instead until its time is over, and a build that nobody uses keeps nothing after `idleSeconds`.
  */
 export function decide(
   { fixed, scaling }: { readonly fixed: FixedNumbers; readonly scaling: ScalingSpec },
   demand: Demand,
-  { before, now, open }: { readonly before: Patience; readonly now: Now; readonly open: OpenWindow | undefined },
+  { before, now, open, others = [] }: Circumstances,
 ): Decision {
   const { overriddenUntil } = demand
   if (overriddenUntil !== undefined && overriddenUntil > now.wall) {
@@ -147,7 +159,7 @@ export function decide(
   const idleMs = demand.idleSince === undefined ? 0 : now.elapsed - demand.idleSince
   const allowedMs = scaling.idleSeconds === undefined ? Infinity : scaling.idleSeconds * 1_000
   if (idleMs >= allowedMs) return settled('idle', 0, `nobody has used it for ${scaling.idleSeconds} s`, undefined, now)
-  const votes = votesOf({ fixed, scaling }, demand, open)
+  const votes = [...votesOf({ fixed, scaling }, demand, open), ...others]
   const wanted = Math.min(fixed.max, Math.max(...votes.map(({ standingBy }) => standingBy)))
   const limits = limitsOf(scaling)
   const { patience, nextMs } = follow(before, wanted, now.elapsed, limits)

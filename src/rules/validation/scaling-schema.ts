@@ -64,6 +64,16 @@ const windows = {
   description: 'Windows of time, each with its own numbers. Of those that are open, the first counts.',
 } as const satisfies ArraySchema
 
+const functionName = {
+  type: 'string',
+  minLength: 1,
+  maxLength: 100,
+  controls: 'visible',
+  expected: 'a name of 1 to 100 visible characters',
+  description: 'Name of a function of the host app, one of createFleet({ scalingPolicies }), which asks for a number.',
+  examples: ['match-day'],
+} as const satisfies StringSchema
+
 export const scalingSchema = {
   type: 'object',
   unknownFields: 'refuse',
@@ -89,6 +99,7 @@ export const scalingSchema = {
       required: ['timeZone', 'windows'],
       properties: { timeZone, windows },
     },
+    function: functionName,
     scaleDown: {
       type: 'object',
       unknownFields: 'refuse',

@@ -9,6 +9,7 @@ import {
   openWindow,
   overrideMs,
   type ScalingSpec,
+  type Vote,
 } from '../../../src/rules/scaling/policies.js'
 import { frozen } from '../support.js'
 
@@ -32,13 +33,14 @@ interface Case {
 function decided(
   { scaling = {}, standingBy = 2, max = 100, wall = at, elapsed = 0 }: Case,
   demand: Partial<Demand> = {},
+  others: readonly Vote[] = [],
 ): Decision {
   const now = { wall, elapsed }
   const used = { inUse: 0, idleSince: undefined, overriddenUntil: undefined }
   return decide(
     { fixed: { standingBy, max }, scaling },
     { ...used, ...demand },
-    { before: followedFrom(0, now), now, open: scaling.schedule && openWindow(scaling.schedule, wall) },
+    { before: followedFrom(0, now), now, open: scaling.schedule && openWindow(scaling.schedule, wall), others },
   )
 }
 
@@ -166,6 +168,17 @@ describe('the number of servers that a build keeps ready', () => {
     expect(decided({ scaling: { schedule, idleSeconds: 60 } }, { idleSince: 0 }).nextMs).toBe(60_000)
     expect(decided({ scaling: { schedule } }, { overriddenUntil: at + 5_000 }).nextMs).toBe(5_000)
     expect(decided({ scaling: { buffer: { min: 1 } } }).nextMs).toBeUndefined()
+  })
+
+  it('is what a policy outside the rules asks for, if that is the most', () => {
+    const vote = { by: 'function', reason: 'function match-day asks for 7' } as const
+    expect([
+      decided({}, {}, [{ ...vote, standingBy: 7 }]),
+      decided({}, {}, [{ ...vote, standingBy: 1 }]),
+    ]).toMatchObject([
+      { standingBy: 7, decider: 'function', message: 'standingBy asks for 2; function match-day asks for 7' },
+      { standingBy: 2, decider: 'standingBy' },
+    ])
   })
 
   it('says that it falls later', () => {
