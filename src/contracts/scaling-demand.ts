@@ -1,4 +1,5 @@
 /** Scaling policies of the host app: functions that say how many servers a build keeps ready. */
+import type { DemandMinute } from '../rules/demand/demand-day.js'
 import type { Ref } from '../rules/model/resources.js'
 import type { BuildCounts } from '../rules/model/build-status.js'
 
@@ -22,6 +23,8 @@ export interface ScalingCounts extends BuildCounts {
 
 export interface ScalingFunctionInput extends ScalingDemand {
   readonly now: Date
+  /** The minute of this time, as it was recorded on the last days. Undefined if that is not known. */
+  readonly history: (at: Date) => DemandMinute | undefined
 }
 
 /**

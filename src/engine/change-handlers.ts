@@ -18,7 +18,7 @@ import type { MaintenanceAnnouncements } from './instances/maintenance-announcem
 import type { Reservations } from './instances/reservations.js'
 import type { Drainer } from './reconcile/drain.js'
 import { type Conditions, hasCondition } from './reporting/conditions.js'
-import type { Demand } from './reporting/demand.js'
+import type { DemandRecorder } from './reporting/demand-recorder.js'
 import type { EventReporter } from './reporting/event-reporter.js'
 import type { StartFailures } from './reporting/start-failures.js'
 import type { Seats } from './seats/seats.js'
@@ -31,7 +31,7 @@ export interface ChangeHandlerDependencies {
   readonly builds: Pick<BuildOperations, 'buildIDChanged'>
   readonly conditions: Pick<Conditions, 'reportChanges'>
   readonly confirmations: Pick<Confirmations, 'serverEnded'>
-  readonly demand: Pick<Demand, 'started'>
+  readonly demand: Pick<DemandRecorder, 'started'>
   readonly drainer: Pick<Drainer, 'awaits' | 'checkProgress' | 'released'>
   readonly events: EventReporter
   readonly lateStarts: Pick<LateStarts, 'succeeded'>

@@ -15,7 +15,7 @@ import type { MaintenanceAnnouncements } from './instances/maintenance-announcem
 import type { Reservations } from './instances/reservations.js'
 import { LostServer } from './persistence/server-writer.js'
 import type { Activity } from './reporting/activity.js'
-import type { Demand } from './reporting/demand.js'
+import type { DemandRecorder } from './reporting/demand-recorder.js'
 import { Joins } from './seats/joins.js'
 import type { Seats } from './seats/seats.js'
 import { SelfAllocation } from './self-allocation.js'
@@ -40,7 +40,7 @@ export class Engine {
   readonly selfAllocation: SelfAllocation
   readonly maintenance: MaintenanceAnnouncements
   readonly activity: Pick<Activity, 'read'>
-  readonly demand: Pick<Demand, 'read'>
+  readonly demand: Pick<DemandRecorder, 'read'>
   readonly serverData: ServerDataUpdates
   readonly reservations: Pick<Reservations, 'release' | 'reserve'>
   readonly seats: Pick<Seats, 'release' | 'reserve' | 'withFreeSeats'>

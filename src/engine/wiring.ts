@@ -46,7 +46,7 @@ import { SpecValidation } from './reconcile/spec-validation.js'
 import { WorkQueue } from './reconcile/work-queue.js'
 import { Activity } from './reporting/activity.js'
 import { Conditions } from './reporting/conditions.js'
-import { Demand } from './reporting/demand.js'
+import { DemandRecorder } from './reporting/demand-recorder.js'
 import { EventReporter } from './reporting/event-reporter.js'
 import { StartFailures } from './reporting/start-failures.js'
 import { StatusPublisher } from './reporting/status-publisher.js'
@@ -106,7 +106,7 @@ export function wireEngine(engineDeps: EngineDependencies, state: EngineState) {
   const details = new DetailWriter(ctx)
   const loader = new Loader(ctx, { loaded: (entry) => serverLoaded(entry) })
   const activity = new Activity(clock, inventory, (build) => waitQueue.waiting(build))
-  const demand = new Demand(ctx)
+  const demand = new DemandRecorder(ctx)
   const events = new EventReporter(ctx, activity, demand)
   const conditions = new Conditions(ctx, builds)
   const startFailures = new StartFailures(ctx, events, conditions)
@@ -144,6 +144,7 @@ export function wireEngine(engineDeps: EngineDependencies, state: EngineState) {
 
   const counts = callerCounts(waitQueue, retryGrace)
   const policies = new ScalingPolicies(ctx, {
+    history: (build) => demand.history(build),
     ...{ conditions, callers: counts.callers, functions: options.scalingPolicies },
     waiting: (build) => waitQueue.waiting(build),
   })

@@ -8,7 +8,7 @@ import { seededRandom } from './virtual-clock.js'
 /**
  * `evening-peak`: quiet nights, some at noon, most at half past eight in the evening. `flat`: the same all day. `launch-day`: an evening peak of a
  * twentieth on the days before, and on the last day a rush at 18:00 that wears off. `tournament`: an evening peak in which a third comes within a
- * minute of each half hour from 18:00 to 22:00, on the last day only.
+ * minute of each half hour from 18:00 to 22:00.
  */
 export const demandShapes = ['evening-peak', 'flat', 'launch-day', 'tournament'] as const
 export type DemandShape = (typeof demandShapes)[number]
@@ -92,7 +92,7 @@ function weightsOf(shape: DemandShape, isLast: boolean): readonly number[] {
     if (shape === 'launch-day' && isLast) return 0.05 + (hour < 18 ? 0 : Math.exp(-(hour - 18) / 1.5))
     return evening(hour)
   }).map((weight, minute, all) => {
-    if (shape !== 'tournament' || !isLast) return weight
+    if (shape !== 'tournament') return weight
     const isBegin = minute >= 18 * 60 && minute <= 22 * 60 && minute % 30 === 0
     const rest = all.reduce((sum, one) => sum + one, 0)
     return isBegin ? weight + rest / 2 / 9 : weight

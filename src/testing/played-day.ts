@@ -3,7 +3,7 @@ import { memoryBackend } from '../../adapters/memory/index.js'
 import type { Clock } from '../contracts/clock.js'
 import { FleetError } from '../contracts/errors.js'
 import type { Fleet } from '../contracts/fleet.js'
-import { defaultLimits } from '../contracts/options.js'
+import { defaultLimits, type FleetOptions } from '../contracts/options.js'
 import { createFleet } from '../fleet/create-fleet.js'
 
 import { type DemandDay, demandRef } from '../rules/demand/demand-day.js'
@@ -56,6 +56,8 @@ export interface PlayOptions {
   readonly startsAt?: number
   /** What was recorded on days before. */
   readonly past?: readonly DemandDay[]
+  /** Functions that the spec may name. */
+  readonly scalingPolicies?: FleetOptions['scalingPolicies']
   /** Ends the run early. Checked once a simulated minute. */
   readonly isOver?: (refused: number) => boolean
   /** Called once a simulated minute. */
@@ -95,6 +97,7 @@ export async function play(
     store,
     clock,
     logger: false,
+    ...(options.scalingPolicies && { scalingPolicies: options.scalingPolicies }),
     limits: {
       heartbeatIntervalMs,
       silenceMs: 3 * heartbeatIntervalMs,

@@ -1,6 +1,7 @@
 /** Replays a day of demand against the real engine in virtual time, to see what a scaling policy would have done. */
 import { FleetError } from '../contracts/errors.js'
 import { aNumber, anObject, aSignal, aString, anything, checkOptions, required } from '../contracts/option-checks.js'
+import type { FleetOptions } from '../contracts/options.js'
 import {
   countOf,
   dayMs,
@@ -26,6 +27,8 @@ export interface ReplayOptions {
   /** The day to replay, such as `2026-11-28`. Default: the one with the most callers. */
   readonly day?: string
   readonly policy: ReplayPolicy
+  /** The functions that `policy.scaling.function` may name, as in `createFleet`. */
+  readonly scalingPolicies?: FleetOptions['scalingPolicies']
   /** How long callers wait for a server. Default: 0, so that a caller who finds none is refused. */
   readonly waitSeconds?: number
   /** How long a server takes until it is standing by, from half to one and a half times this. Default: as recorded. */
@@ -110,6 +113,7 @@ interface Prepared {
 const optionTypes = {
   demand: required({ ...anything, must: 'must be a recording' }),
   policy: required(anObject),
+  scalingPolicies: anObject,
   day: aString,
   waitSeconds: aNumber,
   startSeconds: aNumber,
@@ -122,7 +126,7 @@ function prepared(owner: string, options: ReplayOptions): Prepared {
   checkOptions<ReplayOptions>(owner, options, optionTypes)
   const problem = recordingProblem(options.demand)
   if (problem !== undefined) throw new FleetError('invalid', `${owner}: demand: ${problem}`)
-  const { demand, startSeconds, seed = 1, signal, waitSeconds = 0, onMinute } = options
+  const { demand, startSeconds, seed = 1, scalingPolicies, signal, waitSeconds = 0, onMinute } = options
   const played = dayIn(owner, demand, options.day)
   const random = seededRandom(seed)
   const lengths = lengthsOf(owner, played)
@@ -153,6 +157,7 @@ function prepared(owner: string, options: ReplayOptions): Prepared {
       past: demand.days.filter((one) => one.day < played.day),
       onMinute: onMinute && ((ms) => onMinute(Math.round(ms / minuteMs))),
       signal,
+      ...(scalingPolicies && { scalingPolicies }),
     },
   }
 }

@@ -40,7 +40,9 @@ describe('a function of the host app', () => {
     for (let id = 1; id <= 3; id++) await fleet.allocate(ask(id), { waitMs: 30_000 })
     await scene.clock.advance(10_000)
     expect(await decided(fleet)).toMatchObject({ ready: 4, decider: 'function' })
-    const { now, ...last } = inputs.at(-1) ?? { now: undefined }
+    const { now, history, ...last } = inputs.at(-1) ?? { now: undefined, history: undefined }
+    expect(history?.(now)).toMatchObject({ asked: 3, refused: 0, inUse: 3 })
+    expect(history?.(new Date(0))).toBeUndefined()
     expect(last).toEqual({
       build: { namespace: 'default', name: 'arena' },
       counts: { pending: 0, initializing: 0, standingBy: 4, active: 3, terminating: 0, inUse: 3 },

@@ -294,3 +294,53 @@ describe('scaling policies that are wrong', () => {
     expect(await fleet.builds.list()).toEqual([])
   })
 })
+
+describe('a forecast', () => {
+  const hour = 60 * minute
+  const day = 24 * hour
+  const rareHeartbeats = {
+    memory: { heartbeatIntervalMs: 5 * minute },
+    limits: { heartbeatIntervalMs: 5 * minute, silenceMs: 15 * minute },
+  }
+
+  it('keeps as many ready as came yesterday at that time, before they come', async () => {
+    const scaling = { forecast: { aheadSeconds: 300 }, scaleDown: { delaySeconds: 0, perMinute: 1_000 } }
+    const scene = stage(rareHeartbeats)
+    const yesterday = {
+      ...{ namespace: 'default', name: 'arena.2024-12-31', build: 'arena', day: '2024-12-31' },
+      // From 02:00 to 02:30, four callers a minute.
+      asked: [...Array<number>(120).fill(0), ...Array<number>(30).fill(4)],
+      ...{ refused: [], inUse: [], waits: {}, starts: {}, sessions: {} },
+    }
+    await scene.records.demand?.create(yesterday)
+    const fleet = await scene.open()
+    await fleet.builds.create(aBuild({ standingBy: 1, max: 100, scaling }))
+    await scene.clock.advance(10_000)
+    expect(await ready(fleet)).toBe(1)
+    await scene.clock.advance(hour + 57 * minute)
+    expect(await ready(fleet)).toBeGreaterThanOrEqual(15)
+    expect((await fleet.builds.get('arena')).status.scaling).toMatchObject({
+      decider: 'forecast',
+      message: expect.stringMatching(/forecast asks for \d+ \(\d+ callers are expected within 300 s, as yesterday\)/),
+    })
+    await scene.clock.advance(hour)
+    expect(await ready(fleet)).toBe(1)
+  })
+
+  it('asks for nothing while nothing is known, and learns from its own days', async () => {
+    const { scene, fleet } = await opened(
+      { standingBy: 1, scaling: { forecast: { aheadSeconds: 600 } } },
+      rareHeartbeats,
+    )
+    expect((await fleet.builds.get('arena')).status.scaling?.message).toContain(
+      'forecast asks for 0 (nothing is known of yesterday and a week ago)',
+    )
+    for (let id = 1; id <= 30; id++) {
+      await scene.clock.run(fleet.allocate(ask(id), { waitMs: 60_000 }))
+      await scene.clock.advance(minute)
+      await fleet.sessions.end(session(id))
+    }
+    await scene.clock.advance(day - 30 * minute)
+    expect(await ready(fleet)).toBeGreaterThan(4)
+  })
+})

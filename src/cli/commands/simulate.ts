@@ -11,7 +11,7 @@ import { type PlayedOutcome } from '../../testing/played-day.js'
 import { waitsOf } from '../../testing/replay.js'
 import { progressMeter, type Terminal } from '../terminal.js'
 import { readBuilds } from './apply.js'
-import { addReplayOptions, isReplay, replayed, type ReplayFlags } from './replay.js'
+import { addReplayOptions, isReplay, replayed, type ReplayFlags } from './simulate-day.js'
 
 interface SimulateFlags extends ClientFlags, ReplayFlags {
   readonly file?: string

@@ -12,7 +12,7 @@ import { withTimeout } from '../../util/with-timeout.js'
 import type { EngineContext } from '../context.js'
 import { LostServer, type ServerWriter } from '../persistence/server-writer.js'
 import type { Activity } from '../reporting/activity.js'
-import type { Demand } from '../reporting/demand.js'
+import type { DemandRecorder } from '../reporting/demand-recorder.js'
 import type { BuildEntry, Place, ServerEntry } from '../state/entries.js'
 import { hasEnded, isUncertain, placeOf } from '../state/queries.js'
 import {
@@ -35,7 +35,7 @@ import type { Home, WaitQueue } from './wait-queue.js'
 
 interface AllocatorDependencies {
   readonly activity: Pick<Activity, 'allocated'>
-  readonly demand: Pick<Demand, 'refused' | 'served'>
+  readonly demand: Pick<DemandRecorder, 'refused' | 'served'>
   readonly writer: ServerWriter
   readonly waitQueue: WaitQueue
   readonly retryGrace: RetryGrace
@@ -309,7 +309,7 @@ const writeMs = 1_000
 
 interface AllocationOutcomesDependencies {
   readonly activity: Pick<Activity, 'allocated'>
-  readonly demand: Pick<Demand, 'served'>
+  readonly demand: Pick<DemandRecorder, 'served'>
   readonly writer: Pick<ServerWriter, 'resolveUncertain' | 'save'>
 }
 

@@ -6,7 +6,7 @@ import type { Clock } from '../../contracts/clock.js'
 import type { EngineContext } from '../context.js'
 import type { DetailWriter } from '../persistence/detail-writer.js'
 import type { Activity } from '../reporting/activity.js'
-import type { Demand } from '../reporting/demand.js'
+import type { DemandRecorder } from '../reporting/demand-recorder.js'
 import type { InstanceWatcher } from './instance-watcher.js'
 import { lateTickMs, type ResponsiveClock, tickMs } from '../responsive-clock.js'
 import type { Timeouts } from './timeouts.js'
@@ -16,7 +16,7 @@ export interface TickerDependencies {
   readonly watcher: Pick<InstanceWatcher, 'destroyOrphans' | 'restartTimers'>
   readonly details: Pick<DetailWriter, 'flush'>
   readonly activity: Pick<Activity, 'tick'>
-  readonly demand: Pick<Demand, 'tick'>
+  readonly demand: Pick<DemandRecorder, 'tick'>
 }
 
 export class Ticker {

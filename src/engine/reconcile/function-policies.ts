@@ -1,8 +1,9 @@
 /** Calls the functions of the host app that builds name as a scaling policy. Whatever they do, the decision goes on. Synchronous. */
 import { messageOf } from '../../contracts/errors.js'
-import type { ScalingDemand, ScalingFunction } from '../../contracts/scaling-demand.js'
+import type { ScalingDemand, ScalingFunction, ScalingFunctionInput } from '../../contracts/scaling-demand.js'
 import { isError, isPromise } from '../../rules/model/values.js'
 import { type FunctionResult, functionVote, unknownFunctionVote } from '../../rules/scaling/function-vote.js'
+import type { History } from '../../rules/scaling/forecast.js'
 import type { Vote } from '../../rules/scaling/policies.js'
 import { shown } from '../../rules/validation/problem.js'
 import type { EngineContext } from '../context.js'
@@ -22,11 +23,12 @@ export class FunctionPolicies {
     this.#functions = functions
   }
 
-  vote(build: BuildEntry, name: string, demand: ScalingDemand): Vote {
+  vote(build: BuildEntry, name: string, demand: ScalingDemand, history: History): Vote {
     const decide = this.#functions.get(name)
     if (!decide) return unknownFunctionVote(name, [...this.#functions.keys()])
     const before = this.#answers.get(build)
-    const result = called(decide, demand, new Date(this.#ctx.clock.now()))
+    const now = new Date(this.#ctx.clock.now())
+    const result = called(decide, { ...demand, now, history: (at) => history.at(at.getTime()) })
     const { vote, last, problem } = functionVote(name, result, before?.name === name ? before.last : undefined)
     this.#answers.set(build, { name, last })
     if (problem !== undefined) this.#log(name, problem)
@@ -41,9 +43,9 @@ export class FunctionPolicies {
   }
 }
 
-function called(decide: ScalingFunction, demand: ScalingDemand, now: Date): FunctionResult {
+function called(decide: ScalingFunction, input: ScalingFunctionInput): FunctionResult {
   try {
-    const returned: unknown = decide({ ...demand, now })
+    const returned: unknown = decide(input)
     // An async function is a mistake, which is reported. Its rejection must not end the process.
     if (isPromise(returned)) void Promise.resolve(returned).catch(() => undefined)
     return { returned }

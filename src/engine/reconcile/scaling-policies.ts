@@ -4,6 +4,7 @@
  */
 import type { ScalingDemand, ScalingFunction } from '../../contracts/scaling-demand.js'
 import type { BuildSpec } from '../../rules/model/resources.js'
+import { type Forecast, forecastFor, forecastVote, type History } from '../../rules/scaling/forecast.js'
 import {
   type Decision,
   decide,
@@ -17,7 +18,7 @@ import { buildEvent, type EngineContext, refOf } from '../context.js'
 import { type Conditions, hasCondition } from '../reporting/conditions.js'
 import type { BuildEntry } from '../state/entries.js'
 import { countsOf, inUse, standingByIn, startingIn } from '../state/queries.js'
-import { cached, type ScalingState } from '../state/scaling-state.js'
+import { type Cached, cached, type ScalingState } from '../state/scaling-state.js'
 import { FunctionPolicies } from './function-policies.js'
 import { IdleAges, noneAged } from './idle-ages.js'
 import { overrideOf, setByHand } from './scaling-override.js'
@@ -33,6 +34,7 @@ export interface ScalingPolicyDependencies {
   readonly callers: (build: BuildEntry) => number
   /** Number of callers that wait. */
   readonly waiting: (build: BuildEntry) => number
+  readonly history: (build: BuildEntry) => History
   /** The functions of the host app, by name. */
   readonly functions: ReadonlyMap<string, ScalingFunction>
 }
@@ -63,6 +65,8 @@ export class ScalingPolicies {
     const isUsed = inUse(build) > 0 || this.#deps.callers(build) > 0
     const idleSince = isUsed ? undefined : (before?.idleSince ?? idleFrom(build, scaling, now))
     const open = schedule && cached(before?.open, spec, now.wall, () => openWindow(schedule, now.wall))
+    const history = this.#deps.history(build)
+    const forecast = forecastIn(before?.forecast, spec, now.wall, history)
     const decision = decide(
       { fixed: spec, scaling },
       { inUse: inUse(build), idleSince, overriddenUntil: override?.until },
@@ -70,19 +74,20 @@ export class ScalingPolicies {
         before: before?.decision.followed ?? followedFrom(standingByIn(build), now),
         now,
         open: open?.value,
-        others: this.#votes(build, scaling),
+        others: [...(forecast ? [forecastVote(forecast.value)] : []), ...this.#votes(build, scaling, history)],
       },
     )
     build.scaling = {
       ...(before ?? newState(decision, now)),
       ...{ source: spec, spec: withNumbers(before, spec, decision) },
-      ...{ decision, idleSince, open, override },
+      ...{ decision, forecast, idleSince, open, override },
     }
     this.#deps.conditions.update(build, 'ScalingOverridden', 'SetByHand', override?.message)
     const toldMs = this.#tell(build, build.scaling, now)
     const agesMs = this.#ages.review(build, build.scaling, now)
     const isReviewed = schedule || override || scaling.replaceWindow || scaling.function !== undefined
-    return earliest(decision.nextMs, toldMs, agesMs, isReviewed ? reviewMs : undefined)
+    const forecastMs = forecast && Math.max(1, forecast.value.until - now.wall)
+    return earliest(decision.nextMs, forecastMs, toldMs, agesMs, isReviewed ? reviewMs : undefined)
   }
 
   /** The spec is invalid, and so its policies may be: what was decided before holds, or else as many as there are. */
@@ -125,9 +130,9 @@ export class ScalingPolicies {
   }
 
   /** What the policies outside the fleet ask for. */
-  #votes(build: BuildEntry, scaling: ScalingSpec): readonly Vote[] {
+  #votes(build: BuildEntry, scaling: ScalingSpec, history: History): readonly Vote[] {
     if (scaling.function === undefined) return []
-    return [this.#functions.vote(build, scaling.function, this.#demand(build))]
+    return [this.#functions.vote(build, scaling.function, this.#demand(build), history)]
   }
 
   #demand(build: BuildEntry): ScalingDemand {
@@ -175,13 +180,26 @@ export class ScalingPolicies {
 function newState(
   decision: Decision,
   { elapsed }: Now,
-): Pick<ScalingState, 'idleSince' | 'open' | 'override' | 'replaceWindow' | 'told' | 'aged' | 'agesDueAt'> {
+): Pick<
+  ScalingState,
+  'forecast' | 'idleSince' | 'open' | 'override' | 'replaceWindow' | 'told' | 'aged' | 'agesDueAt'
+> {
   return {
-    ...{ idleSince: undefined, open: undefined, override: undefined, replaceWindow: undefined },
+    ...{ forecast: undefined, idleSince: undefined, open: undefined, override: undefined, replaceWindow: undefined },
     told: { decider: decision.decider, standingBy: decision.standingBy, at: elapsed },
     aged: noneAged,
     agesDueAt: elapsed,
   }
+}
+
+function forecastIn(
+  before: Cached<Forecast> | undefined,
+  spec: BuildSpec,
+  now: number,
+  history: History,
+): Cached<Forecast> | undefined {
+  const policy = spec.scaling?.forecast
+  return policy && cached(before, spec, now, () => forecastFor(policy, now, history))
 }
 
 /** A build that has nothing when this host begins to lead, and has existed for long enough, was idle before. */

@@ -10,7 +10,7 @@ import { buildHealth } from '../../rules/model/build-status.js'
 import { buildEvent, type EngineContext, serverEvent } from '../context.js'
 import type { BuildEntry, ServerEntry } from '../state/entries.js'
 import type { Activity } from './activity.js'
-import type { Demand } from './demand.js'
+import type { DemandRecorder } from './demand-recorder.js'
 import { counted } from '../../rules/validation/problem.js'
 
 interface WhyEnded {
@@ -26,9 +26,9 @@ const exitReasons: ReadonlySet<EndingReason> = new Set(['Exited', 'NonZeroExit',
 export class EventReporter {
   readonly #ctx: EngineContext
   readonly #activity: Pick<Activity, 'crashed'>
-  readonly #demand: Pick<Demand, 'sessionEnded'>
+  readonly #demand: Pick<DemandRecorder, 'sessionEnded'>
 
-  constructor(ctx: EngineContext, activity: Pick<Activity, 'crashed'>, demand: Pick<Demand, 'sessionEnded'>) {
+  constructor(ctx: EngineContext, activity: Pick<Activity, 'crashed'>, demand: Pick<DemandRecorder, 'sessionEnded'>) {
     this.#ctx = ctx
     this.#activity = activity
     this.#demand = demand

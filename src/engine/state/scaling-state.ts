@@ -1,5 +1,6 @@
 /** What the engine remembers of a build with scaling policies. */
 import type { BuildSpec } from '../../rules/model/resources.js'
+import type { Forecast } from '../../rules/scaling/forecast.js'
 import type { Decision, OpenWindow } from '../../rules/scaling/policies.js'
 import type { WindowState } from '../../rules/scaling/windows.js'
 import type { ServerEntry } from './entries.js'
@@ -14,6 +15,7 @@ export interface ScalingState {
   idleSince: number | undefined
   /** The window that is open, since it was looked up. */
   open: Cached<OpenWindow> | undefined
+  forecast: Cached<Forecast> | undefined
   replaceWindow: Cached<WindowState> | undefined
   override: Override | undefined
   /** The decision that the last event has told, and when, elapsed ms. */

@@ -108,6 +108,22 @@ export function durationsOf(durations: Durations): ((share: number) => number) |
   }
 }
 
+export interface DemandMinute {
+  /** How many callers came. */
+  readonly asked: number
+  /** How many of them were refused at least once, because no server was ready. */
+  readonly refused: number
+  /** The most servers in use. */
+  readonly inUse: number
+}
+
+export function minuteIn(
+  { asked, refused, inUse }: Pick<DemandDay, 'asked' | 'refused' | 'inUse'>,
+  minute: number,
+): DemandMinute {
+  return { asked: asked[minute] ?? 0, refused: refused[minute] ?? 0, inUse: inUse[minute] ?? 0 }
+}
+
 /** A day while it is being counted. */
 export class DemandCount {
   readonly day: string
@@ -158,8 +174,12 @@ export class DemandCount {
     return this.#inUse.at(-1)
   }
 
-  inUseAt(minute: number): number {
-    return this.#inUse[minute] ?? 0
+  at(minute: number): DemandMinute {
+    return minuteIn({ asked: this.#asked, refused: this.#refused, inUse: this.#inUse }, minute)
+  }
+
+  get starts(): Durations {
+    return this.#starts
   }
 
   /** Adds what an earlier host has counted on the same day. */

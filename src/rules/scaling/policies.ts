@@ -1,13 +1,16 @@
 /** How many servers a build keeps ready: its policies, what each asks for, and which of them decides. Pure. */
 import { follow, type Patience, type PatienceLimits, patientFrom } from './patience.js'
+import type { ForecastPolicy } from './forecast.js'
 import { type CronWindow, windowAt } from './windows.js'
 
+export type { ForecastPolicy } from './forecast.js'
 export type { CronWindow } from './windows.js'
 
 /** Policies by which the number of servers that a build keeps ready follows demand. Without any, it is `standingBy`. */
 export interface ScalingSpec {
   readonly buffer?: BufferPolicy
   readonly schedule?: SchedulePolicy
+  readonly forecast?: ForecastPolicy
   /** Name of a function of the host app, one of `createFleet({ scalingPolicies })`. */
   readonly function?: string
   /** How the number falls. It rises at once. */
@@ -57,7 +60,7 @@ export interface ReplaceWindow extends CronWindow {
 }
 
 /** What decides: the number in the spec, a policy, the time without use, or the number that was set by hand. */
-export const deciders = ['standingBy', 'buffer', 'schedule', 'function', 'idle', 'override'] as const
+export const deciders = ['standingBy', 'buffer', 'schedule', 'forecast', 'function', 'idle', 'override'] as const
 export type Decider = (typeof deciders)[number]
 
 /** The numbers in a build's spec. */

@@ -99,6 +99,33 @@ export const scalingSchema = {
       required: ['timeZone', 'windows'],
       properties: { timeZone, windows },
     },
+    forecast: {
+      type: 'object',
+      unknownFields: 'refuse',
+      expected: 'an object with aheadSeconds, growthPercent and timeZone, or empty',
+      description:
+        'As many servers as callers are expected while another one starts, from the callers at the same time of yesterday and of the same day of the last week.',
+      properties: {
+        aheadSeconds: {
+          ...seconds,
+          maximum: 14_400,
+          description:
+            'Callers are expected of so many seconds: as long as servers take to start. Default: as long as 99 of 100 took on the last two days.',
+          examples: [120],
+        },
+        growthPercent: {
+          type: 'integer',
+          minimum: -90,
+          maximum: 1_000,
+          description:
+            'How many percent more callers are expected than then. Default: as many more or fewer as in the last hour, from half to twice as many.',
+        },
+        timeZone: {
+          ...timeZone,
+          description: 'IANA name of the time zone whose clocks say what the same time is. Default: UTC.',
+        },
+      },
+    },
     function: functionName,
     scaleDown: {
       type: 'object',
@@ -148,10 +175,11 @@ export const scalingSchema = {
 } as const satisfies ObjectSchema
 
 /** What a schema cannot express. The path of the first problem begins with `spec.scaling`. */
-export function checkScaling({ buffer, schedule, replaceWindow }: ScalingSpec): Refused | undefined {
+export function checkScaling({ buffer, forecast, schedule, replaceWindow }: ScalingSpec): Refused | undefined {
   const path = 'spec.scaling'
   return (
     (buffer && checkBuffer(buffer, `${path}.buffer`)) ??
+    (forecast?.timeZone === undefined ? undefined : checkTimeZone(forecast.timeZone, `${path}.forecast`)) ??
     (schedule && checkTimeZone(schedule.timeZone, `${path}.schedule`)) ??
     firstOf(schedule?.windows ?? [], (window, index) => {
       const at = `${path}.schedule.windows[${index}]`

@@ -60,7 +60,7 @@ export function addReplayOptions(command: Command): Command {
     .option(
       '--policy <file>',
       'Replay the day with standingBy, max and scaling of this file. May be given several times.',
-      (file: string, before: readonly string[] = []) => [...before, file],
+      (file: string, before: readonly string[] | undefined) => [...(before ?? []), file],
     )
     .option('--price <number>', 'What a server costs in an hour.', numberBetween(0, 1_000_000))
     .option('--fixed', 'Also look for the smallest fixed number that refuses as few as the best of them.')

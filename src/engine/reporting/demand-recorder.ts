@@ -10,13 +10,18 @@ import {
   dayOf,
   DemandCount,
   type DemandDay,
+  type DemandMinute,
   type DemandRecording,
   type DemandRecord,
   demandRef,
+  durationsOf,
+  minuteIn,
   minuteMs,
   minuteOf,
   startOfDay,
+  sumOfDurations,
 } from '../../rules/demand/demand-day.js'
+import type { History } from '../../rules/scaling/forecast.js'
 import type { EngineContext } from '../context.js'
 import type { BuildEntry } from '../state/entries.js'
 import { inUse } from '../state/queries.js'
@@ -43,7 +48,7 @@ interface Recording {
   writing: Promise<void> | undefined
 }
 
-export class Demand {
+export class DemandRecorder {
   readonly #ctx: EngineContext
   readonly #today = new Map<BuildEntry, Recording>()
   /** Days of builds that were asked for. Null: that day has no record. */
@@ -136,15 +141,25 @@ export class Demand {
     return { build: build.ref, days: found.filter((day) => day !== undefined) }
   }
 
-  /** The most servers in use in that minute. Undefined if it is not known, or not yet: the build is then reconciled once it is. */
-  inUseAt(build: BuildEntry, wallMs: number): number | undefined {
+  /** What is not known yet is loaded; the build is then reconciled once it is. */
+  history(build: BuildEntry): History {
+    return { at: (wallMs) => this.#at(build, wallMs), startMs: () => this.#startMs(build) }
+  }
+
+  #at(build: BuildEntry, wallMs: number): DemandMinute | undefined {
     const day = dayOf(wallMs)
     const today = this.#today.get(build)
     const minute = minuteOf(wallMs)
-    if (today?.count.day === day) return today.count.inUseAt(minute)
+    if (today?.count.day === day) return today.count.at(minute)
     const known = this.#past.get(build)?.get(day)
     if (known === undefined) void this.#load(build, day).then(() => this.#ctx.enqueue(build))
-    return known ? (known.inUse[minute] ?? 0) : undefined
+    return known ? minuteIn(known, minute) : undefined
+  }
+
+  #startMs(build: BuildEntry): number | undefined {
+    const yesterday = this.#past.get(build)?.get(dayOf(this.#ctx.clock.now() - dayMs))
+    const today = this.#today.get(build)?.count.starts
+    return durationsOf(sumOfDurations([yesterday?.starts ?? {}, today ?? {}]))?.(0.99)
   }
 
   /** Writes what was counted. Resolves when each write has succeeded or failed. */

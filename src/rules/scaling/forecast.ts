@@ -1,0 +1,120 @@
+/** How many callers to expect, from the day before and the same day of the last week. Pure. */
+import { dayMs, type DemandMinute, minuteMs } from '../demand/demand-day.js'
+import type { Vote } from './policies.js'
+
+export interface ForecastPolicy {
+  /**
+   * Callers are expected of so many seconds: as long as servers take to start. Default: as long as 99 of 100 took on the last two days, from 60 to
+   * 3,600; 300 as long as that is not known.
+   */
+  readonly aheadSeconds?: number
+  /** How many percent more callers are expected than then. Default: as many more or fewer as in the last hour, from half to twice as many. */
+  readonly growthPercent?: number
+  /** IANA name, such as `Europe/Berlin`: the time of day is that of clocks there. Default: UTC. */
+  readonly timeZone?: string
+}
+
+export interface Forecast {
+  readonly standingBy: number
+  /** For people. */
+  readonly reason: string
+  /** Wall time in ms until which that holds. */
+  readonly until: number
+}
+
+/** What was recorded of a build. */
+export interface History {
+  /** Undefined if it is not known. */
+  at(wallMs: number): DemandMinute | undefined
+  /** Within which 99 of 100 servers were standing by. Undefined if it is not known. */
+  startMs(): number | undefined
+}
+
+const unknownStartMs = 300_000
+const [shortestMs, longestMs] = [60_000, 3_600_000]
+/** With fewer callers in the hour, one more or less says nothing about growth. */
+const fewCallers = 30
+const growthMinutes = 60
+/** Callers of a minute are compared with those around it, because their number varies. */
+const aroundMinutes = 10
+const unknownMs = 10_000
+
+const references = [
+  { days: 1, name: 'yesterday' },
+  { days: 7, name: 'a week ago' },
+] as const
+
+/**
+ * As many servers as callers are expected while another starts, and twice the square root of that more: so much vary callers who come
+ * independently of each other. Of both days, the one with more counts.
+ */
+export function forecastFor(
+  { aheadSeconds, growthPercent, timeZone = 'UTC' }: ForecastPolicy,
+  now: number,
+  history: History,
+): Forecast {
+  const startMs = Math.min(longestMs, Math.max(shortestMs, history.startMs() ?? unknownStartMs))
+  const aheadMs = aheadSeconds === undefined ? startMs : aheadSeconds * 1_000
+  const expected = references.flatMap(({ days, name }) => {
+    const then = sameTime(now, days, timeZone)
+    const callers = callersWithin(then, aheadMs, history)
+    if (callers === undefined) return []
+    const growth = growthPercent === undefined ? growthSince(now, then, history) : 1 + growthPercent / 100
+    return [{ name, growth, callers: callers * growth }]
+  })
+  const [highest] = expected.toSorted((a, b) => b.callers - a.callers)
+  if (!highest) return { standingBy: 0, reason: 'nothing is known of yesterday and a week ago', until: now + unknownMs }
+  const { growth, callers, name } = highest
+  const percent = Math.round((growth - 1) * 100)
+  const change = percent === 0 ? '' : percent > 0 ? ` and ${percent} % more` : ` and ${-percent} % fewer`
+  return {
+    standingBy: Math.ceil(callers + 2 * Math.sqrt(callers)),
+    reason: `${Math.round(callers)} callers are expected within ${Math.round(aheadMs / 1_000)} s, as ${name}${change}`,
+    until: Math.floor(now / minuteMs + 1) * minuteMs,
+  }
+}
+
+export function forecastVote({ standingBy, reason }: Forecast): Vote {
+  return { by: 'forecast', standingBy, reason: `forecast asks for ${standingBy} (${reason})` }
+}
+
+/** The larger of those who came then, in whole minutes, and of what is usual around that time. */
+function callersWithin(from: number, aheadMs: number, history: History): number | undefined {
+  const minutes = Math.ceil(aheadMs / minuteMs)
+  const asked = (first: number, count: number) => {
+    const known = Array.from({ length: count }, (_, index) => history.at(from + (first + index) * minuteMs)?.asked)
+    const found = known.filter((one) => one !== undefined)
+    return found.length === 0 ? undefined : found.reduce((sum, one) => sum + one, 0) / found.length
+  }
+  const usual = asked(-aroundMinutes, minutes + 2 * aroundMinutes)
+  if (usual === undefined) return undefined
+  const perMinute = Math.max(usual, asked(0, minutes) ?? 0, asked(1, minutes) ?? 0)
+  return (perMinute * aheadMs) / minuteMs
+}
+
+/** How many times as many callers as then came in the last hour. 1 if that is not known, or there were too few. */
+function growthSince(now: number, then: number, history: History): number {
+  let [today, before] = [0, 0]
+  for (let minute = 1; minute <= growthMinutes; minute++) {
+    const [one, other] = [history.at(now - minute * minuteMs), history.at(then - minute * minuteMs)]
+    if (one === undefined || other === undefined) continue
+    today += one.asked
+    before += other.asked
+  }
+  return before < fewCallers ? 1 : Math.min(2, Math.max(0.5, today / before))
+}
+
+/** So many days ago, when clocks of the time zone showed the same time. */
+function sameTime(now: number, days: number, timeZone: string): number {
+  const then = now - days * dayMs
+  return then + offsetOf(now, timeZone) - offsetOf(then, timeZone)
+}
+
+/** How far clocks of the time zone are ahead of UTC, in ms. */
+function offsetOf(wallMs: number, timeZone: string): number {
+  if (timeZone === 'UTC') return 0
+  const format = new Intl.DateTimeFormat('en-GB', { timeZone, timeZoneName: 'longOffset' })
+  const name = format.formatToParts(wallMs).find(({ type }) => type === 'timeZoneName')?.value ?? ''
+  const [, sign, hours = 0, minutes = 0] = /GMT([+-])(\d\d):?(\d\d)?/.exec(name) ?? []
+  return (sign === '-' ? -1 : 1) * (Number(hours) * 60 + Number(minutes)) * minuteMs
+}
