@@ -71,11 +71,15 @@ export interface ActivityMinute {
   readonly at: number
   /** Number of servers in each state. Like `players`, as counted last in this minute; counted every 10 s. */
   readonly servers: BuildCounts
+  /** How many were wanted to stand by: decided by scaling policies, or `standingBy`. Counted as the servers are. */
+  readonly wanted: number
   /** Number of connected players. */
   readonly players: number
   /** The highest number of waiting callers that was counted. */
   readonly waiting: number
   readonly allocations: number
+  /** Callers who were refused because no server was ready. */
+  readonly refused: number
   /**
    * Half of the minute's allocations took at most this long, in ms, from the call until the allocation was durable. At most a tenth too
    * long. Absent without allocations.

@@ -7,6 +7,7 @@ const now = 1_000 * minuteMs + 12_345
 const servers = { pending: 0, initializing: 0, standingBy: 1, active: 2, terminating: 0 }
 const minuteAt = (at: number, allocations: number) => ({
   ...{ at, servers, allocations, players: 0, waiting: 0, crashes: 0 },
+  ...{ wanted: 0, refused: 0 },
 })
 
 it('begins where the records do, with nothing for minutes that they lack, and 0 for those in which nothing happened', () => {

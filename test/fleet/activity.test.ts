@@ -24,6 +24,17 @@ describe('the activity of a fleet', () => {
     expect(crashes).toEqual([])
   })
 
+  it('has how many are wanted ready, by a policy or standingBy, and who was refused', async () => {
+    const { scene, fleet } = await opened({ standingBy: 1, max: 1 })
+    await fleet.allocate(ask(1))
+    for (const id of [2, 3]) await expect(fleet.allocate(ask(id))).rejects.toThrow()
+    const [last] = (await fleet.activity({ build: 'arena' })).minutes.slice(-1)
+    expect(last).toMatchObject({ allocations: 1, refused: 2, wanted: 1 })
+    await fleet.builds.update('arena', { max: 9, scaling: { buffer: { min: 4 } } })
+    await scene.clock.advance(20_000)
+    expect((await fleet.activity()).minutes.at(-1)).toMatchObject({ wanted: 4 })
+  })
+
   it('begins when the host begins to lead, and ends after an hour', async () => {
     const { scene, fleet } = await opened()
     await fleet.allocate(ask(1))

@@ -34,7 +34,7 @@ import { Selector } from './selector.js'
 import type { Home, WaitQueue } from './wait-queue.js'
 
 interface AllocatorDependencies {
-  readonly activity: Pick<Activity, 'allocated'>
+  readonly activity: Pick<Activity, 'allocated' | 'refused'>
   readonly demand: Pick<DemandRecorder, 'refused' | 'served'>
   readonly writer: ServerWriter
   readonly waitQueue: WaitQueue
@@ -254,6 +254,7 @@ export class Allocator {
 
   #refuse(session: string, home: Home, selection: Selection | undefined, waitedMs: number): FleetError {
     this.#deps.demand.refused(home.build, session, waitedMs)
+    this.#deps.activity.refused(home.build, this.#ctx.clock.now())
     return selection ? this.#selector.noServerError(selection, home, waitedMs) : noServerError(home.build, waitedMs)
   }
 

@@ -9,7 +9,7 @@ import { type BuildCounts, noServers, sumOfCounts } from '../../rules/model/buil
 import { DurationHistogram } from '../../util/duration-histogram.js'
 import type { BuildEntry, ServerEntry } from '../state/entries.js'
 import type { Inventory } from '../state/inventory.js'
-import { countsOf } from '../state/queries.js'
+import { countsOf, decidedScaling } from '../state/queries.js'
 
 const minuteMs = 60_000
 const hourMs = 60 * minuteMs
@@ -42,6 +42,11 @@ export class Activity {
     this.#of(build).allocated(now, waitedMs)
   }
 
+  refused(build: BuildEntry, now: number): void {
+    this.#fleet.refused(now)
+    this.#of(build).refused(now)
+  }
+
   crashed({ build, ref: server }: ServerEntry, { at, message, reason }: Ending): void {
     const crash = { at, build: build.ref, server, reason, message }
     this.#fleet.crashed(crash)
@@ -68,16 +73,24 @@ export class Activity {
     this.#lastSample = elapsed
     const now = this.#clock.now()
     const servers: BuildCounts[] = []
+    let wanted = 0
     let players = 0
     let waiting = 0
     for (const build of this.#inventory.builds.values()) {
-      const counted = { servers: countsOf(build), players: build.players, waiting: this.#waiting(build) }
+      const { standingBy } = decidedScaling(build)?.decision ?? build.record.spec
+      const counted = {
+        servers: countsOf(build),
+        wanted: standingBy,
+        players: build.players,
+        waiting: this.#waiting(build),
+      }
       this.#of(build).counted(now, counted, sinceLastMs)
       servers.push(counted.servers)
+      wanted += counted.wanted
       players += counted.players
       waiting += counted.waiting
     }
-    this.#fleet.counted(now, { servers: sumOfCounts(servers), players, waiting }, sinceLastMs)
+    this.#fleet.counted(now, { servers: sumOfCounts(servers), wanted, players, waiting }, sinceLastMs)
     if (this.#builds.size > servers.length) this.#forgetDeleted()
   }
 
@@ -94,7 +107,7 @@ export class Activity {
   }
 }
 
-type Counted = Pick<BuildStats, 'servers' | 'players' | 'waiting'>
+type Counted = Pick<BuildStats, 'servers' | 'players' | 'waiting'> & Pick<ActivityMinute, 'wanted'>
 type Minute = { -readonly [name in keyof ActivityMinute]: ActivityMinute[name] }
 
 /** The last hour of the fleet or of one build. */
@@ -115,6 +128,10 @@ class Recording {
     this.#waits.add(waitedMs)
   }
 
+  refused(now: number): void {
+    this.#minuteAt(now).refused++
+  }
+
   crashed(crash: ActivityCrash): void {
     this.#minuteAt(crash.at).crashes++
     this.#crashes.push(crash)
@@ -122,10 +139,11 @@ class Recording {
   }
 
   /** The servers have been there since the last count, as far as is known. */
-  counted(now: number, { servers, players, waiting }: Counted, sinceLastMs: number): void {
+  counted(now: number, { servers, wanted, players, waiting }: Counted, sinceLastMs: number): void {
     const minute = this.#minuteAt(now)
     this.#serverMs += sinceLastMs * sumOf(servers)
     minute.servers = servers
+    minute.wanted = wanted
     minute.players = players
     minute.waiting = Math.max(minute.waiting, waiting)
   }
@@ -148,8 +166,8 @@ class Recording {
     if (last && last.at >= at) return last
     this.#close()
     this.#waits.clear()
-    const { servers = noServers, players = 0 } = last ?? {}
-    const minute: Minute = { at, servers, players, waiting: 0, allocations: 0, crashes: 0 }
+    const { servers = noServers, wanted = 0, players = 0 } = last ?? {}
+    const minute: Minute = { at, servers, wanted, players, waiting: 0, allocations: 0, refused: 0, crashes: 0 }
     this.#minutes.push(minute)
     if (this.#minutes.length > keptMinutes) this.#minutes.shift()
     return minute

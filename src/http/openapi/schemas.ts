@@ -255,9 +255,11 @@ const activityMinute = object(
   {
     at: number('When the minute began: wall-clock time in ms.'),
     servers: countsBy('Number of servers in each state, at its end.'),
+    wanted: counted('How many servers were wanted to stand by, at its end.'),
     players: counted('Number of connected players, at its end.'),
     waiting: counted('The highest number of waiting callers that was counted.'),
     allocations: counted('Number of allocations.'),
+    refused: counted('Callers who were refused because no server was ready.'),
     p50Ms: number(`50 ${noLongerThan}`),
     p99Ms: number(`99 ${noLongerThan}`),
     crashes: counted('Number of crashes.'),

@@ -1,4 +1,4 @@
-/** A build's servers by state, minute by minute. */
+/** A build's servers by state, and the demand for it, minute by minute. */
 import type { ActivityMinute, FleetActivity } from '../../../../contracts/observer.js'
 import type { Ref } from '../../../../rules/model/resources.js'
 import { MarksLegend } from '../../charts/marks-legend.js'
@@ -33,6 +33,24 @@ const states = [
   },
 ] as const satisfies readonly (Series & { readonly state: string })[]
 
+const demand = [
+  { name: 'active', state: 'Active', colour: '--active', pick: ({ servers }: ActivityMinute) => servers.active },
+  {
+    name: 'ready',
+    state: 'StandingBy',
+    colour: '--standing-by',
+    pick: ({ servers }: ActivityMinute) => servers.standingBy,
+  },
+  {
+    name: 'wanted ready',
+    state: 'Wanted',
+    colour: '--initializing',
+    isDashed: true,
+    pick: ({ wanted }: ActivityMinute) => wanted,
+  },
+  { name: 'refused callers', state: 'Refused', colour: '--bad', pick: ({ refused }: ActivityMinute) => refused },
+] as const satisfies readonly (Series & { readonly state: string })[]
+
 interface BuildLastHourProps {
   readonly of: FleetActivity | undefined
   readonly build: Ref
@@ -58,26 +76,54 @@ export function BuildLastHour({ of, build }: BuildLastHourProps) {
     </span>
   )
   return (
-    <Section title="Servers in the last hour" aside={aside}>
-      <TimeChart
-        minutes={minutes}
-        now={now.value}
-        kind="stack"
-        series={states}
-        marks={marks}
-        height={height}
-        label={`Servers by state in the last hour: ${summaryOf(minutes)}`}
-      />
-      <ul class="legend" aria-hidden="true">
-        {states.map(({ name, state }) => (
-          <li key={state}>
-            <span class={`dot state-${state}`} /> {name}
-          </li>
-        ))}
-      </ul>
-      <MarksLegend of={marks} />
-    </Section>
+    <>
+      <Section title="Servers in the last hour" aside={aside}>
+        <TimeChart
+          minutes={minutes}
+          now={now.value}
+          kind="stack"
+          series={states}
+          marks={marks}
+          height={height}
+          label={`Servers by state in the last hour: ${summaryOf(minutes)}`}
+        />
+        <Legend of={states} />
+        <MarksLegend of={marks} />
+      </Section>
+      <Section
+        title="Demand in the last hour"
+        aside={<span class="quiet">{of === undefined ? '…' : demandOf(minutes)}</span>}
+      >
+        <TimeChart
+          minutes={minutes}
+          now={now.value}
+          kind="lines"
+          series={demand}
+          marks={marks}
+          label={`Servers wanted, ready and active, and callers refused, in the last hour: ${demandOf(minutes)}`}
+        />
+        <Legend of={demand} />
+      </Section>
+    </>
   )
+}
+
+function Legend({ of }: { readonly of: readonly { readonly name: string; readonly state: string }[] }) {
+  return (
+    <ul class="legend" aria-hidden="true">
+      {of.map(({ name, state }) => (
+        <li key={state}>
+          <span class={`dot state-${state}`} /> {name}
+        </li>
+      ))}
+    </ul>
+  )
+}
+
+function demandOf(minutes: readonly ActivityMinute[]): string {
+  const refused = minutes.reduce((sum, minute) => sum + minute.refused, 0)
+  const wanted = minutes.at(-1)?.wanted ?? 0
+  return `${wanted.toLocaleString('en')} wanted now, ${plural(refused, 'caller')} refused`
 }
 
 function summaryOf(minutes: readonly ActivityMinute[]): string {
