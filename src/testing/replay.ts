@@ -92,9 +92,14 @@ export async function fixedNumberFor(
     const isOver = (soFar: number) => soFar > refused
     return outcomeOf(day, await play({ ...spec, standingBy }, callers, { ...played, isOver }))
   }
-  let [tooFew, standingBy] = [-1, spec.max]
+  // Doubles until a number suffices, then halves the interval: what is too few ends early.
+  let [tooFew, standingBy] = [-1, Math.min(spec.max, firstGuess)]
   let best = await run(standingBy)
-  if (best.refused > refused) return undefined
+  while (best.refused > refused) {
+    if (standingBy === spec.max) return undefined
+    ;[tooFew, standingBy] = [standingBy, Math.min(spec.max, 2 * standingBy)]
+    best = await run(standingBy)
+  }
   while (standingBy - tooFew > 1) {
     const middle = Math.floor((tooFew + standingBy) / 2)
     const outcome = await run(middle)
@@ -103,6 +108,8 @@ export async function fixedNumberFor(
   }
   return { standingBy, outcome: best }
 }
+
+const firstGuess = 8
 
 interface Prepared {
   readonly day: string

@@ -434,7 +434,8 @@ export function rightsOf(
     ...inOne(undefined, '', 'nodes', 'list watch'),
     ...everywhere.flatMap((namespace) => [
       ...inOne(namespace, apiGroup, 'gameserverbuilds gameservers', 'get list watch create patch delete'),
-      ...inOne(namespace, apiGroup, 'gameserverdetails gameserverdemands', 'get list create patch delete'),
+      ...inOne(namespace, apiGroup, 'gameserverdetails', 'get list create patch delete'),
+      ...inOne(namespace, apiGroup, 'gameserverdemands', 'get create patch delete'),
       ...inOne(namespace, apiGroup, 'gameserverallocations', 'get list watch delete'),
       ...inOne(namespace, apiGroup, statuses, 'update'),
       ...inOne(namespace, '', 'pods', 'get list watch create patch delete'),

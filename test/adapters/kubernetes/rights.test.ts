@@ -18,12 +18,13 @@ import { hollowBuild, hollowPod } from './support/scale-fleet.js'
 
 /**
  * Permissions used only by hosts that do not lead, by the second leader and in a burst, and after failures, such as conflicts, writes whose
- * response was lost and pods that do not start.
+ * response was lost and pods that do not start. The demand is written after five minutes, and deleted after days.
  */
 const inTrouble = [
   'watch leases',
   ...['get gameserverbuilds', 'get gameserverdetails', 'get gameservers', 'get pods', 'patch gameservers'],
   'get gameserverallocations',
+  ...['create gameserverdemands', 'patch gameserverdemands', 'delete gameserverdemands'],
   'patch secrets',
   'update gameserverjournals',
   'list events',

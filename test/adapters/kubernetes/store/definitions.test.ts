@@ -197,9 +197,9 @@ describe('the custom resource definitions', () => {
       const spec = at(document, 'spec')
       return { group: at(spec, 'group'), plural: at(spec, 'names.plural'), kind: at(spec, 'names.kind') }
     })
-    const { builds, servers, details, allocations, journals } = fleetResources()
+    const { builds, servers, details, demand, allocations, journals } = fleetResources()
     expect(found).toEqual(
-      [builds, servers, details, allocations, journals].map(({ group, plural, kind }) => ({ group, plural, kind })),
+      [builds, servers, details, demand, allocations, journals].map(({ group, plural, kind }) => ({ group, plural, kind })),
     )
   })
 

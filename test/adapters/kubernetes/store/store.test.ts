@@ -29,8 +29,8 @@ describeOnCluster('the store of custom resources', () => {
     })
 
   async function empty(): Promise<void> {
-    const { builds, servers, details } = fleetResources()
-    for (const resource of [builds, servers, details]) {
+    const { builds, servers, details, demand } = fleetResources()
+    for (const resource of [builds, servers, details, demand]) {
       for (const namespace of namespaces) {
         await api.request({ what: 'empty it', method: 'DELETE', path: pathOf(resource, { namespace }) })
       }

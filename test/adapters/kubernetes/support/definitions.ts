@@ -16,6 +16,6 @@ export async function installDefinitions(): Promise<void> {
   // kubectl caches API resources for ten minutes; this refreshes the cache.
   await until('kubectl knows their short names', async () => {
     const known = await kubectl('api-resources', '--api-group=mps.gamekeeper.com', '--no-headers')
-    return ['gsb,gkb', 'gs,gks', 'gsd,gkd', 'gka'].every((name) => known.includes(` ${name} `))
+    return ['gsb,gkb', 'gs,gks', 'gsd,gkd', 'gsdm,gkdm', 'gka'].every((name) => known.includes(` ${name} `))
   })
 }
