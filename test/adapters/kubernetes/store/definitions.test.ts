@@ -199,7 +199,11 @@ describe('the custom resource definitions', () => {
     })
     const { builds, servers, details, demand, allocations, journals } = fleetResources()
     expect(found).toEqual(
-      [builds, servers, details, demand, allocations, journals].map(({ group, plural, kind }) => ({ group, plural, kind })),
+      [builds, servers, details, demand, allocations, journals].map(({ group, plural, kind }) => ({
+        group,
+        plural,
+        kind,
+      })),
     )
   })
 
