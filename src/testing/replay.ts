@@ -136,7 +136,7 @@ function prepared(owner: string, options: ReplayOptions): Prepared {
   const { demand, startSeconds, seed = 1, scalingPolicies, signal, waitSeconds = 0, onMinute } = options
   const played = dayIn(owner, demand, options.day)
   const random = seededRandom(seed)
-  const lengths = lengthsOf(owner, played)
+  const lengths = lengthsOf(owner, played, demand)
   const length = (hour: number) => Math.max(1, Math.round(lengths(hour, random())))
   const matchesMs = Array.from({ length: played.inUse[0] ?? 0 }, () => Math.round(length(0) * random()))
   const callers = played.asked.flatMap((count, minute) =>
@@ -180,17 +180,21 @@ function dayIn(owner: string, { days }: DemandRecording, wanted: string | undefi
   throw new FleetError('invalid', `${owner}: ${message}`)
 }
 
-/** Draws the length of a session that begins in an hour of the day. */
-function lengthsOf(owner: string, { day, sessions }: DemandDay): (hour: number, share: number) => number {
-  const all = durationsOf(sumOfDurations(Object.values(sessions)))
-  if (!all)
-    throw new FleetError('invalid', `${owner}: on ${day} no session has ended, so that nobody knows how long they take`)
+/** Draws the length of a session that begins in an hour of the day. If none has ended that day, from those of other days. */
+function lengthsOf(owner: string, { sessions }: DemandDay, { days }: DemandRecording) {
+  const drawn = (of: readonly DemandDay[]) =>
+    durationsOf(sumOfDurations(of.flatMap((one) => Object.values(one.sessions))))
+  const all = drawn(days.filter((one) => one.sessions === sessions)) ?? drawn(days)
+  if (!all) {
+    const message = 'no session of the recording has ended, so that nobody knows how long they take'
+    throw new FleetError('invalid', `${owner}: ${message}`)
+  }
   const byHour = new Map(
     Object.entries(sessions)
       .filter(([, durations]) => countOf(durations) >= fewSessions)
       .map(([hour, durations]) => [Number(hour), durationsOf(durations) ?? all]),
   )
-  return (hour, share) => (byHour.get(hour) ?? all)(share)
+  return (hour: number, share: number) => (byHour.get(hour) ?? all)(share)
 }
 
 function specOf(policy: ReplayPolicy): BuildSpec {

@@ -97,6 +97,7 @@ export interface BuildParameters {
   readonly command?: readonly string[]
   readonly crashesToMarkUnhealthy?: number
   readonly health?: NonNullable<BuildSpec['health']>
+  readonly scaling?: NonNullable<BuildSpec['scaling']>
   readonly ports?: readonly number[]
   readonly env?: Readonly<Record<string, string>>
 }

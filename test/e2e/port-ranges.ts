@@ -44,6 +44,7 @@ const ranges = {
   'managers-sigusr2': [1_240, 20],
   'managers-sigkill': [1_260, 20],
   'failing-disk': [1_280, 30],
+  'scaling-policies': [1_310, 30],
 } as const satisfies Readonly<Record<string, readonly [offset: number, size: number]>>
 
 export type Ports = keyof typeof ranges

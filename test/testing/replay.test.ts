@@ -147,7 +147,7 @@ describe('a replayed day', () => {
   it('needs sessions that have ended', async () => {
     const days = demand.days.map((one) => ({ ...one, sessions: {} }))
     await expect(replayDemand(options({ demand: { ...demand, days } }))).rejects.toThrow(
-      'replayDemand: on 2026-01-30 no session has ended, so that nobody knows how long they take',
+      'replayDemand: no session of the recording has ended, so that nobody knows how long they take',
     )
   })
 })
