@@ -78,7 +78,7 @@ export interface ActivityMinute {
   /** The highest number of waiting callers that was counted. */
   readonly waiting: number
   readonly allocations: number
-  /** Callers who were refused because no server was ready. */
+  /** Calls that got no server, because none was ready. */
   readonly refused: number
   /**
    * Half of the minute's allocations took at most this long, in ms, from the call until the allocation was durable. At most a tenth too

@@ -1,13 +1,15 @@
 /** Plays callers against the real engine, with simulated game servers, on a virtual clock. */
-import { memoryBackend } from '../../adapters/memory/index.js'
+import { memoryBackend, type MemoryServer } from '../../adapters/memory/index.js'
 import type { Clock } from '../contracts/clock.js'
-import { FleetError } from '../contracts/errors.js'
+import { accepted, FleetError } from '../contracts/errors.js'
 import type { Fleet } from '../contracts/fleet.js'
 import { defaultLimits, type FleetOptions } from '../contracts/options.js'
 import { createFleet } from '../fleet/create-fleet.js'
 
-import { type DemandDay, demandRef } from '../rules/demand/demand-day.js'
+import type { Store } from '../contracts/store.js'
+import { type DemandDay, demandRef, startOfDay } from '../rules/demand/demand-day.js'
 import type { BuildSpec, ServerState } from '../rules/model/resources.js'
+import { readBuildInput } from '../rules/validation/build-schema.js'
 import { memoryStore } from '../stores/memory.js'
 import { seededRandom, virtualClock } from './virtual-clock.js'
 
@@ -80,21 +82,19 @@ export async function play(
   const { seed, waitMs, durationMs, startMs, warmUp, startsAt, past = [], isOver = () => false, onMinute } = options
   const clock = virtualClock({ seed, ...(startsAt !== undefined && { now: startsAt - (warmUp?.ms ?? 0) }) })
   const random = seededRandom(seed + 1)
+  accepted(readBuildInput({ metadata: { name }, spec: simulated(spec) }))
+  const takesSeveral = (spec.sessionsPerServer ?? 1) > 1
   const nodeCount = Math.ceil((spec.max * Math.max(1, spec.portsToExpose.length)) / portsPerNode) + 1
   const backend = memoryBackend({
     clock,
     heartbeatIntervalMs,
-    script: () => ({ startsAfterMs: startMs(random()) }),
+    script: () => ({ startsAfterMs: startMs(random()), takesSeveral }),
     nodes: Array.from({ length: nodeCount }, (_, index) => `node-${index + 1}`),
     portRange: { first: 5_000, last: 5_000 + portsPerNode },
   })
-  const store = memoryStore()
-  for (const day of past) {
-    await store.demand?.create({ ...demandRef({ namespace: 'default', name }, day.day), build: name, ...day })
-  }
   const fleet = await createFleet({
     backend,
-    store,
+    store: storeWith(past, startsAt),
     clock,
     logger: false,
     ...(options.scalingPolicies && { scalingPolicies: options.scalingPolicies }),
@@ -120,7 +120,7 @@ export async function play(
       const game = backend.server(server)
       // The game has its session at once, as with an SDK whose heartbeat is held.
       game.heartbeat()
-      ending.push(clock.after(matchMs, () => game.exit()))
+      ending.push(clock.after(matchMs, () => (takesSeveral ? endSession(game, session) : game.exit())))
     }
     let failure: Error | undefined
     if (warmUp) {
@@ -176,6 +176,35 @@ export async function play(
     // Nothing waits for this clock any longer.
     for (const cancel of ending) cancel()
     for (const server of backend.servers()) server.exit()
+  }
+}
+
+/** Of a server that has several; the fleet may have ended it before. */
+function endSession(game: MemoryServer, session: string): void {
+  if (game.sessions.some(({ sessionId }) => sessionId === session)) game.endSession(session)
+}
+
+/** What was recorded on the days before stays as it is: the warm-up is none of their demand. */
+function storeWith(past: readonly DemandDay[], startsAt = 0): Store {
+  const store = memoryStore()
+  const refOf = (day: string) => demandRef({ namespace: 'default', name }, day)
+  const known = new Map(past.map((day) => [refOf(day.day).name, { ...refOf(day.day), build: name, ...day }]))
+  const { demand } = store
+  if (!demand) return store
+  const isPast = ({ day }: DemandDay) => startOfDay(day) < startsAt
+  return {
+    ...store,
+    demand: {
+      ...demand,
+      get: async (ref) => {
+        const record = known.get(ref.name)
+        return record ? { record, revision: '0' } : demand.get(ref)
+      },
+      list: () => demand.list(),
+      create: async (record) => (isPast(record) ? '0' : demand.create(record)),
+      update: async (record, revision) => (isPast(record) ? '0' : demand.update(record, revision)),
+      delete: async (ref, revision) => (known.has(ref.name) ? undefined : demand.delete(ref, revision)),
+    },
   }
 }
 

@@ -134,6 +134,11 @@ function prepared(owner: string, options: ReplayOptions): Prepared {
   const problem = recordingProblem(options.demand)
   if (problem !== undefined) throw new FleetError('invalid', `${owner}: demand: ${problem}`)
   const { demand, startSeconds, seed = 1, scalingPolicies, signal, waitSeconds = 0, onMinute } = options
+  for (const [option, seconds] of Object.entries({ waitSeconds, startSeconds })) {
+    if (seconds === undefined || (Number.isFinite(seconds) && seconds >= 0)) continue
+    throw new FleetError('invalid', `${owner}: ${option} must be a number ≥ 0, but is ${shown(seconds)}`)
+  }
+  checkPolicies(owner, options)
   const played = dayIn(owner, demand, options.day)
   const random = seededRandom(seed)
   const lengths = lengthsOf(owner, played, demand)
@@ -167,6 +172,14 @@ function prepared(owner: string, options: ReplayOptions): Prepared {
       ...(scalingPolicies && { scalingPolicies }),
     },
   }
+}
+
+/** A policy that would ask for nothing only because it is replayed. */
+function checkPolicies(owner: string, { policy, scalingPolicies = {} }: ReplayOptions): void {
+  const name = policy.scaling?.function
+  if (name === undefined || Object.hasOwn(scalingPolicies, name)) return
+  const message = `policy.scaling.function: scalingPolicies has no function ${shown(name)}, so that it cannot be replayed`
+  throw new FleetError('invalid', `${owner}: ${message}`)
 }
 
 function dayIn(owner: string, { days }: DemandRecording, wanted: string | undefined): DemandDay {

@@ -58,6 +58,37 @@ describe('what is recorded', () => {
     expect(sum(Object.values(recorded?.waits ?? {}))).toBe(2)
   })
 
+  it('counts a session for each build that it is asked of', async () => {
+    const { scene, fleet } = await opened({}, aBuild({ standingBy: 0, max: 0 }))
+    await fleet.builds.create(aBuild({ name: 'duel', standingBy: 1, max: 1 }))
+    await scene.clock.advance(10_000)
+    await refusedCall(fleet, scene, 1)
+    await fleet.allocate({ ...ask(1), buildID: 'duel' })
+    expect(sum((await today(fleet))?.asked)).toBe(1)
+    const [duel] = (await fleet.builds.demand('duel')).days
+    expect([sum(duel?.asked), sum(duel?.refused)]).toEqual([1, 0])
+  })
+
+  it('counts those who give up while they wait, and those for whom there is no room to wait', async () => {
+    const { scene, fleet } = await opened({ limits: { maxWaiting: 1 } }, aBuild({ standingBy: 0, max: 0 }))
+    const leaving = new AbortController()
+    const waiting = fleet.allocate(ask(1), { waitMs: 50_000, signal: leaving.signal })
+    await scene.clock.settle()
+    await expect(fleet.allocate(ask(2), { waitMs: 50_000 })).rejects.toThrow()
+    leaving.abort()
+    await expect(waiting).rejects.toMatchObject({ code: 'aborted' })
+    const recorded = await today(fleet)
+    expect([sum(recorded?.asked), sum(recorded?.refused)]).toEqual([2, 2])
+  })
+
+  it('does not count those whom no new server would fit', async () => {
+    const { scene, fleet } = await opened()
+    const selectors = [{ state: 'active' as const }]
+    const searching = fleet.allocate({ sessionID: session(9), selectors, buildIDs: ['arena'] } as never)
+    await expect(scene.clock.run(searching)).rejects.toThrow()
+    expect((await fleet.builds.demand('arena')).days).toEqual([])
+  })
+
   it('counts a caller in the minute in which it came', async () => {
     const { scene, fleet } = await opened({}, aBuild({ standingBy: 0, max: 0 }))
     await scene.clock.advance(2 * minute)
@@ -117,6 +148,70 @@ describe('the record', () => {
     expect(writes).toBeGreaterThan(3)
     const [stored] = (await scene.records.demand?.list()) ?? []
     expect(stored?.record.asked).toEqual((await today(fleet))?.asked)
+  })
+
+  it('of a day that has ended is written once the store works again', async () => {
+    const { scene, fleet } = await opened()
+    await scene.clock.advance(day - 2 * minute)
+    await fleet.allocate(ask(1))
+    scene.faults.store = ({ method }) => (method.startsWith('demand.') ? { kind: 'refuse' } : undefined)
+    await scene.clock.advance(10 * minute)
+    scene.faults.store = () => undefined
+    await scene.clock.advance(10 * minute)
+    const stored = (await scene.records.demand?.list())?.map(({ record }) => [record.day, sum(record.asked)])
+    expect(stored).toContainEqual(['2025-01-01', 1])
+  })
+
+  it('of a day is whole if the host changed shortly before midnight', async () => {
+    const { scene, fleet } = await opened()
+    await fleet.allocate(ask(1))
+    await scene.clock.advance(day - 2 * minute)
+    await fleet.close()
+    const next = await scene.open()
+    await next.allocate(ask(2))
+    await scene.clock.advance(6 * minute)
+    const [first, second] = (await next.builds.demand('arena')).days
+    expect([first?.day, sum(first?.asked), second?.day]).toEqual(['2025-01-01', 2, '2025-01-02'])
+  })
+
+  it('is of the right day after the clock was set ahead and back', async () => {
+    const { scene, fleet } = await opened()
+    await fleet.allocate(ask(1))
+    scene.clock.jumpWall(30 * day)
+    await scene.clock.advance(20_000)
+    scene.clock.jumpWall(-30 * day)
+    await fleet.allocate(ask(2))
+    expect((await today(fleet))?.day).toBe('2025-01-01')
+    expect(sum((await today(fleet))?.asked)).toBe(2)
+  })
+
+  it('is gone with a build that is deleted while it is written', async () => {
+    const { scene, fleet } = await opened()
+    await fleet.allocate(ask(1))
+    scene.faults.store = ({ method }) => (method === 'demand.create' ? { kind: 'delay-reply', ms: 20_000 } : undefined)
+    await scene.clock.advance(5 * minute - 5_000)
+    await scene.clock.run(fleet.builds.delete('arena'))
+    await scene.clock.advance(minute)
+    expect(await scene.records.demand?.list()).toEqual([])
+  })
+
+  it('that cannot be written is told once', async () => {
+    const warned: string[] = []
+    const logger = {
+      trace() {},
+      debug() {},
+      info() {},
+      error() {},
+      warn: (_: object, text?: string) => void warned.push(text ?? ''),
+    }
+    const scene = stage()
+    const fleet = await scene.open({ logger: logger as never })
+    await fleet.builds.create(aBuild())
+    await scene.clock.advance(10_000)
+    await fleet.allocate(ask(1))
+    scene.faults.store = ({ method }) => (method.startsWith('demand.') ? { kind: 'refuse' } : undefined)
+    await scene.clock.advance(20 * minute)
+    expect(warned.filter((text) => text.startsWith('the demand for builds is not recorded'))).toHaveLength(1)
   })
 
   it('is kept for limits.demandDays days, and deleted with its build', async () => {

@@ -327,6 +327,29 @@ describe('a forecast', () => {
     expect(await ready(fleet)).toBe(1)
   })
 
+  it('is not misled by a restart, and reads again what it could not', async () => {
+    const scaling = { forecast: { aheadSeconds: 300 }, scaleDown: { delaySeconds: 0, perMinute: 1_000 } }
+    const scene = stage(rareHeartbeats)
+    const dayOf = (day: string, minutes: number) => ({
+      ...{ namespace: 'default', name: `arena.${day}`, build: 'arena', day },
+      asked: Array<number>(minutes).fill(4),
+      ...{ refused: [], inUse: [], waits: {}, starts: {}, sessions: {} },
+    })
+    await scene.records.demand?.create(dayOf('2024-12-31', 1_440))
+    await scene.records.demand?.create(dayOf('2025-01-01', 200))
+    await scene.clock.advance(200 * minute)
+    const failing = new Set(['arena.2024-12-31'])
+    scene.faults.store = ({ method, ref }) =>
+      method === 'demand.get' && ref && failing.delete(ref.name) ? { kind: 'refuse' } : undefined
+    const fleet = await scene.open()
+    await fleet.builds.create(aBuild({ standingBy: 1, max: 100, scaling }))
+    await scene.clock.advance(90_000)
+    // As many came in the last hour as yesterday, so it does not say that there are fewer.
+    expect((await fleet.builds.get('arena')).status.scaling?.message).toMatch(
+      /forecast asks for 29 \(20 callers are expected within 300 s, as yesterday\)/,
+    )
+  })
+
   it('asks for nothing while nothing is known, and learns from its own days', async () => {
     const { scene, fleet } = await opened(
       { standingBy: 1, scaling: { forecast: { aheadSeconds: 600 } } },

@@ -139,6 +139,37 @@ describe('a replayed day', () => {
     await expect(replayDemand(options(change))).rejects.toThrow(message)
   })
 
+  it('looks back on the days before as they were', async () => {
+    const scaling = { forecast: {} }
+    const outcome = await replayDemand(options({ policy: { standingBy: 1, max: 200, scaling } }))
+    expect(outcome.refused).toBeLessThan(20)
+    const [first, last] = demand.days
+    const none = { ...demand, days: [first && { ...first, asked: [] }, last].filter((one) => one !== undefined) }
+    const blind = await replayDemand(options({ demand: none, policy: { standingBy: 1, max: 200, scaling } }))
+    expect(blind.refused).toBeGreaterThan(2 * outcome.refused + 20)
+  })
+
+  it('plays several sessions on a server', async () => {
+    const alone = await replayDemand(options())
+    const shared = await replayDemand(options({ policy: { standingBy: 10, max: 200, sessionsPerServer: 4 } }))
+    expect(shared).toMatchObject({ served: 400, refused: 0 })
+    expect(shared.peakServers).toBeLessThan(alone.peakServers)
+  })
+
+  it('needs the functions that the policy names', async () => {
+    const policy = { standingBy: 0, max: 200, scaling: { function: 'ten' } }
+    await expect(replayDemand(options({ policy }))).rejects.toThrow(
+      'replayDemand: policy.scaling.function: scalingPolicies has no function "ten", so that it cannot be replayed',
+    )
+    const outcome = await replayDemand(options({ policy, scalingPolicies: { ten: () => 10 } }))
+    expect(outcome.idleServerHours).toBeCloseTo(240, -1)
+  })
+
+  it.each([{ waitSeconds: -5 }, { startSeconds: NaN }])('%j is refused', async (bad) => {
+    const [name] = Object.keys(bad)
+    await expect(replayDemand(options(bad))).rejects.toThrow(`replayDemand: ${name} must be a number ≥ 0`)
+  })
+
   it('needs days', async () => {
     const none = replayDemand({ demand: { ...demand, days: [] }, policy: { standingBy: 1, max: 3 } })
     await expect(none).rejects.toThrow('replayDemand: demand has no days')

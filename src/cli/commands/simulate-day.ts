@@ -107,7 +107,11 @@ export async function replayed(
   for (const { name, spec } of policies) {
     rows.push({ policy: name, outcome: await replayDemand(optionsOf(name, spec)) })
   }
-  if (flags.fixed) rows.push(await fixedRow(rows, optionsOf('fixed number', largest(policies.map(({ spec }) => spec)))))
+  if (flags.fixed) {
+    const fixed = await fixedRow(rows, optionsOf('fixed number', largest(policies.map(({ spec }) => spec))))
+    if (fixed) rows.push(fixed)
+    else terminal.note('no fixed number up to max refuses as few callers as the best of the policies')
+  }
   if (flags.json) terminal.print(JSON.stringify(rows.map((row) => jsonOf(row, flags.price))))
   else for (const line of linesOf(terminal, rows, flags)) terminal.print(line)
 }
@@ -159,7 +163,8 @@ async function readPolicy(
   const { standingBy = base?.standingBy ?? 0, max = base?.max, ...rest } = content
   if (max === undefined) throw new UsageError(`--policy: ${file} has no max, and there is no build that has one`)
   // Checked by the fleet that plays it.
-  const spec = { ...base, ...rest, standingBy, max } as ReplayOptions['policy']
+  const { scaling: _, standingBySessions: __, ...build } = { ...base }
+  const spec = { ...build, ...rest, standingBy, max } as ReplayOptions['policy']
   return { name: basename(file, extname(file)), spec }
 }
 
@@ -168,11 +173,10 @@ function largest(specs: readonly ReplayOptions['policy'][]): ReplayOptions['poli
   return { standingBy: 0, max: 0, ...most }
 }
 
-async function fixedRow(rows: readonly Row[], options: ReplayOptions): Promise<Row> {
+async function fixedRow(rows: readonly Row[], options: ReplayOptions): Promise<Row | undefined> {
   const fewest = Math.min(...rows.map(({ outcome }) => outcome.refused))
   const found = await fixedNumberFor(options, fewest)
-  if (!found) throw new UsageError(`no fixed number up to max refuses as few callers as ${fewest}`)
-  return { policy: `standingBy ${found.standingBy}`, outcome: found.outcome }
+  return found && { policy: `standingBy ${found.standingBy}`, outcome: found.outcome }
 }
 
 function jsonOf({ policy, outcome }: Row, price: number | undefined): object {

@@ -253,9 +253,15 @@ export class Allocator {
   }
 
   #refuse(session: string, home: Home, selection: Selection | undefined, waitedMs: number): FleetError {
-    this.#deps.demand.refused(home.build, session, waitedMs)
-    this.#deps.activity.refused(home.build, this.#ctx.clock.now())
+    this.#gotNone(session, home, waitedMs)
     return selection ? this.#selector.noServerError(selection, home, waitedMs) : noServerError(home.build, waitedMs)
+  }
+
+  /** A caller whom no new server would fit is no demand. */
+  #gotNone(session: string, { build, isDemand }: Home, waitedMs: number): void {
+    if (!isDemand) return
+    this.#deps.demand.refused(build, session, waitedMs)
+    this.#deps.activity.refused(build, this.#ctx.clock.now())
   }
 
   /** Gives an unheard server to the first call for this session. Returns false if there is none, or the call does not wait. */
@@ -282,7 +288,10 @@ export class Allocator {
       this.#deps.refused(home.build)
       throw this.#refuse(call.key, home, selection, waitedMs)
     }
-    if (this.#isQueueFull() && !call.hadServer) throw queueFullError(waitQueue.total, this.#ctx.limits.maxWaiting)
+    if (this.#isQueueFull() && !call.hadServer) {
+      this.#gotNone(call.key, home, waitedMs)
+      throw queueFullError(waitQueue.total, this.#ctx.limits.maxWaiting)
+    }
     const waiting = {
       session: call.key,
       ticket: call.ticket,
@@ -296,7 +305,13 @@ export class Allocator {
       timeoutError: (last: Home) => this.#refuse(call.key, last, selection, waitedMs + leftMs),
       signal,
     }
-    await waitQueue.wait(home, waiting, (entry) => (call.place = this.#places.take(entry, call, options.gate)))
+    try {
+      await waitQueue.wait(home, waiting, (entry) => (call.place = this.#places.take(entry, call, options.gate)))
+    } catch (error) {
+      // One who gives up has waited in vain, too.
+      if (FleetError.is(error, 'aborted')) this.#gotNone(call.key, home, this.#ctx.clock.elapsed() - since)
+      throw error
+    }
     return call.place
   }
 

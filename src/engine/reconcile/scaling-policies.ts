@@ -66,7 +66,7 @@ export class ScalingPolicies {
     const idleSince = isUsed ? undefined : (before?.idleSince ?? idleFrom(build, scaling, now))
     const open = schedule && cached(before?.open, spec, now.wall, () => openWindow(schedule, now.wall))
     const history = this.#deps.history(build)
-    const forecast = forecastIn(before?.forecast, spec, now.wall, history)
+    const forecast = forecastIn(build, now.wall, history)
     const decision = decide(
       { fixed: spec, scaling },
       { inUse: inUse(build), idleSince, overriddenUntil: override?.until },
@@ -192,14 +192,13 @@ function newState(
   }
 }
 
-function forecastIn(
-  before: Cached<Forecast> | undefined,
-  spec: BuildSpec,
-  now: number,
-  history: History,
-): Cached<Forecast> | undefined {
-  const policy = spec.scaling?.forecast
-  return policy && cached(before, spec, now, () => forecastFor(policy, now, history))
+function forecastIn(build: BuildEntry, now: number, history: History): Cached<Forecast> | undefined {
+  const { candidates, record, scaling } = build
+  const policy = record.spec.scaling?.forecast
+  if (!policy) return undefined
+  // What is not known may be known by now.
+  const before = scaling?.forecast?.value.isKnown ? scaling.forecast : undefined
+  return cached(before, record.spec, now, () => forecastFor(policy, now, history, candidates?.placesPerServer))
 }
 
 /** A build that has nothing when this host begins to lead, and has existed for long enough, was idle before. */

@@ -259,7 +259,7 @@ const activityMinute = object(
     players: counted('Number of connected players, at its end.'),
     waiting: counted('The highest number of waiting callers that was counted.'),
     allocations: counted('Number of allocations.'),
-    refused: counted('Callers who were refused because no server was ready.'),
+    refused: counted('Calls that got no server, because none was ready.'),
     p50Ms: number(`50 ${noLongerThan}`),
     p99Ms: number(`99 ${noLongerThan}`),
     crashes: counted('Number of crashes.'),

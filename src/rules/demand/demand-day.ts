@@ -38,7 +38,7 @@ export type Durations = Readonly<Record<string, number>>
 
 export const minuteMs = 60_000
 export const dayMs = 1_440 * minuteMs
-const minutesPerDay = 1_440
+export const minutesPerDay = 1_440
 
 const firstBinMs = 100
 const growth = 1.1
@@ -167,6 +167,11 @@ export class DemandCount {
     const between = last === undefined ? 0 : Math.max(last, servers)
     while (this.#inUse.length < minute) this.#inUse.push(between)
     this.#inUse[minute] = Math.max(this.#inUse[minute] ?? 0, servers)
+  }
+
+  /** True if nobody has come and no server was in use. */
+  get isEmpty(): boolean {
+    return this.#asked.length === 0 && this.#inUse.every((servers) => servers === 0)
   }
 
   /** The number of the last minute that was counted. */

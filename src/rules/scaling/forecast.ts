@@ -16,6 +16,8 @@ export interface ForecastPolicy {
 
 export interface Forecast {
   readonly standingBy: number
+  /** False if nothing is known of the days before, or not yet. */
+  readonly isKnown: boolean
   /** For people. */
   readonly reason: string
   /** Wall time in ms until which that holds. */
@@ -45,13 +47,14 @@ const references = [
 ] as const
 
 /**
- * As many servers as callers are expected while another starts, and twice the square root of that more: so much vary callers who come
+ * Servers for as many callers as are expected while another starts, and twice the square root of that more: so much vary callers who come
  * independently of each other. Of both days, the one with more counts.
  */
 export function forecastFor(
   { aheadSeconds, growthPercent, timeZone = 'UTC' }: ForecastPolicy,
   now: number,
   history: History,
+  sessionsPerServer = 1,
 ): Forecast {
   const startMs = Math.min(longestMs, Math.max(shortestMs, history.startMs() ?? unknownStartMs))
   const aheadMs = aheadSeconds === undefined ? startMs : aheadSeconds * 1_000
@@ -63,12 +66,16 @@ export function forecastFor(
     return [{ name, growth, callers: callers * growth }]
   })
   const [highest] = expected.toSorted((a, b) => b.callers - a.callers)
-  if (!highest) return { standingBy: 0, reason: 'nothing is known of yesterday and a week ago', until: now + unknownMs }
+  if (!highest) {
+    const reason = 'nothing is known of yesterday and a week ago'
+    return { standingBy: 0, isKnown: false, reason, until: now + unknownMs }
+  }
   const { growth, callers, name } = highest
   const percent = Math.round((growth - 1) * 100)
   const change = percent === 0 ? '' : percent > 0 ? ` and ${percent} % more` : ` and ${-percent} % fewer`
   return {
-    standingBy: Math.ceil(callers + 2 * Math.sqrt(callers)),
+    standingBy: Math.ceil((callers + 2 * Math.sqrt(callers)) / sessionsPerServer),
+    isKnown: true,
     reason: `${Math.round(callers)} callers are expected within ${Math.round(aheadMs / 1_000)} s, as ${name}${change}`,
     until: Math.floor(now / minuteMs + 1) * minuteMs,
   }

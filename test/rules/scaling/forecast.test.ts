@@ -30,6 +30,7 @@ describe('a forecast', () => {
     )
     expect(found).toEqual({
       standingBy: 24,
+      isKnown: true,
       reason: '16 callers are expected within 120 s, as yesterday',
       until: now + minute,
     })
@@ -38,6 +39,11 @@ describe('a forecast', () => {
       standingBy: 24,
       reason: 'forecast asks for 24 (16 callers are expected within 120 s, as yesterday)',
     })
+  })
+
+  it('shares the callers among servers that take several sessions', () => {
+    const known = history((at) => (at < now - day / 2 && at > now - 2 * day ? 8 : undefined))
+    expect(forecastFor({ aheadSeconds: 120 }, now, known, 10).standingBy).toBe(3)
   })
 
   it('is that of a week ago if more came then', () => {
@@ -55,6 +61,7 @@ describe('a forecast', () => {
       ),
     ).toEqual({
       standingBy: 0,
+      isKnown: false,
       reason: 'nothing is known of yesterday and a week ago',
       until: now + 10_000,
     })

@@ -48,7 +48,7 @@ const demand = [
     isDashed: true,
     pick: ({ wanted }: ActivityMinute) => wanted,
   },
-  { name: 'refused callers', state: 'Refused', colour: '--bad', pick: ({ refused }: ActivityMinute) => refused },
+  { name: 'refused calls', state: 'Refused', colour: '--bad', pick: ({ refused }: ActivityMinute) => refused },
 ] as const satisfies readonly (Series & { readonly state: string })[]
 
 interface BuildLastHourProps {
@@ -100,7 +100,7 @@ export function BuildLastHour({ of, build }: BuildLastHourProps) {
           kind="lines"
           series={demand}
           marks={marks}
-          label={`Servers wanted, ready and active, and callers refused, in the last hour: ${demandOf(minutes)}`}
+          label={`Servers wanted, ready and active, and calls refused, in the last hour: ${demandOf(minutes)}`}
         />
         <Legend of={demand} />
       </Section>
@@ -123,7 +123,7 @@ function Legend({ of }: { readonly of: readonly { readonly name: string; readonl
 function demandOf(minutes: readonly ActivityMinute[]): string {
   const refused = minutes.reduce((sum, minute) => sum + minute.refused, 0)
   const wanted = minutes.at(-1)?.wanted ?? 0
-  return `${wanted.toLocaleString('en')} wanted now, ${plural(refused, 'caller')} refused`
+  return `${wanted.toLocaleString('en')} wanted now, ${plural(refused, 'call')} refused`
 }
 
 function summaryOf(minutes: readonly ActivityMinute[]): string {
