@@ -3,7 +3,6 @@
  * `npm run scaling-table`.
  */
 import { readFile, writeFile } from 'node:fs/promises'
-import { format, resolveConfig } from 'prettier'
 import type { ScalingFunction } from '../src/index.js'
 import {
   type DemandShape,
@@ -68,6 +67,5 @@ const table = [
 const text = await readFile(page, 'utf8')
 const [before, rest = ''] = text.split(begin)
 const [, after = ''] = rest.split(end)
-const written = `${before}${begin}\n\n${table.join('\n')}\n\n${end}${after}`
-await writeFile(page, await format(written, { ...(await resolveConfig(page)), filepath: page }))
+await writeFile(page, `${before}${begin}\n\n${table.join('\n')}\n\n${end}${after}`)
 console.info(table.join('\n'))

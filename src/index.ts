@@ -89,6 +89,7 @@ export type {
   ScalingSpec,
   SchedulePolicy,
   ScheduleWindow,
+  WebhookPolicy,
 } from './rules/scaling/policies.js'
 export type { Collection, DamagedRecord, RecordKind, Store, StoreCheck, Versioned } from './contracts/store.js'
 export { createFleet } from './fleet/create-fleet.js'

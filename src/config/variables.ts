@@ -163,6 +163,11 @@ export const settings = {
   WEBHOOK_URL: { meaning: 'URL that receives every event, signed with WEBHOOK_SECRET.' },
   WEBHOOK_SECRET: { meaning: 'Shared secret for webhook signatures. At least 16 characters.' },
   WEBHOOK_SECRET_FILE: { meaning: 'File with the value of WEBHOOK_SECRET. Read at the start.' },
+  SCALING_WEBHOOKS: {
+    type: 'list',
+    meaning:
+      'Comma-separated origins, such as `https://demand.example`, that this server may call for the scaling policy `webhook` of builds.',
+  },
   COMPAT: { type: ['thundernetes'], meaning: '`thundernetes`: the APIs use the formats of Thundernetes.' },
   SESSION_IDS: {
     type: ['guid', 'any'],

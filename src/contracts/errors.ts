@@ -124,6 +124,11 @@ export function messageOf(error: unknown): string {
   return cutMessage(isError(error) ? error.message : String(error))
 }
 
+/** Why a `fetch` failed. `fetch` itself only reports `fetch failed`; the reason is in the error's cause. */
+export function fetchReason(error: unknown): string {
+  return messageOf(isError(error) ? (error.cause ?? error) : error)
+}
+
 /** Throws `aborted` if the signal has fired. */
 export function throwIfAborted(signal: AbortSignal | undefined): void {
   if (signal?.aborted) throw new FleetError('aborted', 'the call was aborted by its signal', { cause: signal.reason })

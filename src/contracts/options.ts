@@ -18,6 +18,7 @@ import {
   checkOptions,
   type OptionTypes,
   required,
+  strings,
   suggestion,
   withMethods,
 } from './option-checks.js'
@@ -79,6 +80,11 @@ export interface FleetOptions {
    * needs them, since any may lead. Default: none.
    */
   readonly scalingPolicies?: Readonly<Record<string, ScalingFunction>>
+  /**
+   * Origins, such as `https://demand.example`, at which builds may have the hosts of the fleet call a URL of `spec.scaling.webhook`. Default:
+   * none, since whoever may create builds could otherwise have a host call any URL that it reaches.
+   */
+  readonly scalingWebhooks?: readonly string[]
 }
 
 /** Invalid values are rejected with `invalid`, and nothing is drained. */
@@ -201,6 +207,7 @@ export interface ResolvedOptions {
   readonly elector: Elector
   readonly forwarding: ForwardingOptions | undefined
   readonly scalingPolicies: ReadonlyMap<string, ScalingFunction>
+  readonly scalingWebhooks: ReadonlySet<string>
 }
 
 const fleetOptionTypes: OptionTypes<FleetOptions> = {
@@ -219,6 +226,7 @@ const fleetOptionTypes: OptionTypes<FleetOptions> = {
   elector: withMethods('an elector', ['run']),
   forwarding: { ...anObject, must: "must be an object, such as { address: '10.0.0.4:5002' }" },
   scalingPolicies: { ...anObject, must: "must be an object of functions, such as { 'match-day': () => 10 }" },
+  scalingWebhooks: { ...strings, must: "must be an array of origins, such as ['https://demand.example']" },
 }
 const agentOptionTypes: OptionTypes<AgentOptions & { readonly external: string }> = {
   host: aString,
@@ -240,6 +248,7 @@ export function resolveOptions(options: FleetOptions): ResolvedOptions {
   if (options.forwarding) checkForwarding(options.forwarding)
   for (const [type, listener] of Object.entries(options.on ?? {})) checkListener(type, listener)
   for (const [name, decide] of Object.entries(options.scalingPolicies ?? {})) checkScalingPolicy(name, decide)
+  for (const origin of options.scalingWebhooks ?? []) checkOrigin(origin)
   checkClocks(options)
   return Object.freeze({
     apiGroup: options.apiGroup ?? defaultApiGroup,
@@ -253,6 +262,7 @@ export function resolveOptions(options: FleetOptions): ResolvedOptions {
     elector: options.elector ?? options.backend.defaultElector ?? alwaysLeader,
     forwarding: options.forwarding,
     scalingPolicies: new Map(Object.entries(options.scalingPolicies ?? {})),
+    scalingWebhooks: new Set(options.scalingWebhooks),
   })
 }
 
@@ -265,6 +275,12 @@ function checkListener(type: string, listener: unknown): void {
 function checkScalingPolicy(name: string, decide: unknown): void {
   if (typeof decide === 'function') return
   throw new FleetError('invalid', `createFleet: scalingPolicies.${name} must be a function, but is ${shown(decide)}`)
+}
+
+function checkOrigin(origin: string): void {
+  if (/^https?:/.test(origin) && URL.canParse(origin) && new URL(origin).origin === origin) return
+  const must = 'must be origins like https://demand.example, without a path'
+  throw new FleetError('invalid', `createFleet: scalingWebhooks ${must}, but one is ${shown(origin)}`)
 }
 
 /** With two clocks, a test that advances one of them would wait for ever for what the other does. */

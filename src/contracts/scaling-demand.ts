@@ -32,3 +32,21 @@ export interface ScalingFunctionInput extends ScalingDemand {
  * build that names it in `spec.scaling.function`, so it must return quickly. If it throws, or returns something else, its last answer holds.
  */
 export type ScalingFunction = (input: ScalingFunctionInput) => number
+
+/** What a scaling webhook is sent. */
+export interface WebhookBody extends ScalingDemand {
+  /** RFC 3339, in UTC. */
+  readonly now: string
+}
+
+export interface WebhookRequest {
+  readonly url: string
+  readonly body: WebhookBody
+  /** The request fails if it has not been answered completely by then. */
+  readonly timeoutMs: number
+  /** Ends the request. */
+  readonly signal: AbortSignal
+}
+
+/** Resolves with the JSON that the webhook has answered with, whatever it is. Rejects with an error that says why there is none. */
+export type AskWebhook = (request: WebhookRequest) => Promise<unknown>

@@ -235,7 +235,8 @@ export class Engine {
   }
 
   #stopReconciling(): void {
-    const { preparation, status, workQueue } = this.#parts
+    const { policies, preparation, status, workQueue } = this.#parts
+    policies.stop()
     preparation.stop()
     workQueue.stop()
     status.stop()

@@ -5,6 +5,7 @@
 import { FleetError } from '../contracts/errors.js'
 import type { FleetEmitter } from '../contracts/events.js'
 import type { ResolvedOptions } from '../contracts/options.js'
+import type { AskWebhook } from '../contracts/scaling-demand.js'
 import type { Heartbeat, HeartbeatAnswer } from '../rules/game/heartbeat.js'
 import { noBackoff } from '../rules/lifecycle/backoff.js'
 import { fairLimiter } from '../util/limiter.js'
@@ -67,6 +68,7 @@ export interface EngineDependencies {
   readonly endedSessions: EndedSessions
   readonly agentAddress: string
   readonly observers: Observers
+  readonly askWebhook: AskWebhook
 }
 
 /** The engine's lifecycle flags. Only the engine sets them. */
@@ -146,6 +148,7 @@ export function wireEngine(engineDeps: EngineDependencies, state: EngineState) {
   const policies = new ScalingPolicies(ctx, {
     history: (build) => demand.history(build),
     ...{ conditions, callers: counts.callers, functions: options.scalingPolicies },
+    webhooks: { ask: engineDeps.askWebhook, origins: options.scalingWebhooks },
     waiting: (build) => waitQueue.waiting(build),
   })
   const { failoverGrace, preparation, status, terminator, workQueue } = reconcileParts(ctx, observers, {
@@ -218,6 +221,7 @@ export function wireEngine(engineDeps: EngineDependencies, state: EngineState) {
     parkedHeartbeats,
     loader,
     maintenance,
+    policies,
     preparation,
     resync,
     serverData,

@@ -2,11 +2,13 @@
 import { isIPv6 } from 'node:net'
 import { type Agent, startAgent } from '../agent/index.js'
 import type { AgentEndpoint, Backend, GameOutput } from '../contracts/backend.js'
+import type { Clock } from '../contracts/clock.js'
 import { FleetError } from '../contracts/errors.js'
 import type { EventListener, EventListeners, FleetEmitter, UnnumberedEvent } from '../contracts/events.js'
 import type { Fleet } from '../contracts/fleet.js'
 import type { Logger } from '../contracts/logger.js'
 import { type FleetOptions, resolveOptions } from '../contracts/options.js'
+import type { AskWebhook } from '../contracts/scaling-demand.js'
 import type { Store, StoreCheck } from '../contracts/store.js'
 import { placeholderBuild } from '../engine/persistence/loader.js'
 import { type Build, keyOf, type Server } from '../rules/model/resources.js'
@@ -19,6 +21,7 @@ import { Audit } from './audit.js'
 import { facade } from './facade.js'
 import { type OpenLink, openLink } from './leader-link.js'
 import { LeaderTerm } from './leader-term.js'
+import { webhookClient } from './scaling-webhooks.js'
 
 /**
  * Resolves once this host has loaded the existing builds, servers and sessions, or another host leads. Rejects with
@@ -26,6 +29,11 @@ import { LeaderTerm } from './leader-term.js'
  * file store cannot be opened, or with an error from the store or backend.
  */
 export async function createFleet(options: FleetOptions): Promise<Fleet> {
+  return createFleetWith(options, (clock) => webhookClient(clock))
+}
+
+/** `clientOf` makes what asks scaling webhooks. */
+export async function createFleetWith(options: FleetOptions, clientOf: (clock: Clock) => AskWebhook): Promise<Fleet> {
   const resolved = resolveOptions(options)
   const { backend, agent: agentOptions = {} } = options
   const cleanUp: (() => Promise<void>)[] = []
@@ -76,6 +84,7 @@ export async function createFleet(options: FleetOptions): Promise<Fleet> {
       backend,
       store,
       agentAddress: agentAddress ?? '',
+      askWebhook: clientOf(resolved.clock),
       hasPeer: () => opened.link?.hasPeer() ?? false,
     })
     const audit = new Audit({ isEnabled: resolved.audit, clock: resolved.clock, emitter: term.emitter })

@@ -7,6 +7,7 @@ import { FleetError, messageOf } from '../contracts/errors.js'
 import type { FleetEmitter } from '../contracts/events.js'
 import type { Logger } from '../contracts/logger.js'
 import type { ResolvedOptions } from '../contracts/options.js'
+import type { AskWebhook } from '../contracts/scaling-demand.js'
 import type { Store } from '../contracts/store.js'
 import { type Engine, startEngine } from '../engine/engine.js'
 import { LeadershipGuard } from '../engine/persistence/leadership-guard.js'
@@ -22,6 +23,7 @@ interface LeaderTermDependencies {
   readonly store: Store
   /** `host:port` of the agent, or empty if the fleet has none. */
   readonly agentAddress: string
+  readonly askWebhook: AskWebhook
   /** Whether another host is there to take over. */
   readonly hasPeer: () => boolean
 }
@@ -176,14 +178,15 @@ export class LeaderTerm {
 
   async #startEngine(): Promise<void> {
     if (this.#isClosed || this.#engine || !this.#isElected) return
-    const { agentAddress, backend, resolved, store } = this.#deps
+    const { agentAddress, askWebhook, backend, resolved, store } = this.#deps
     const { clock, logger } = resolved
     const { emitter, endedSessions, observers } = this
     const losses = this.#losses
     try {
       const guard = new LeadershipGuard(store, backend, resolved, observers)
       this.#guard = guard
-      this.#engine = await startEngine({ guard, options: resolved, emitter, endedSessions, agentAddress, observers })
+      const reports = { emitter, endedSessions, observers }
+      this.#engine = await startEngine({ guard, options: resolved, ...reports, agentAddress, askWebhook })
       for (const id of this.#earlyPlayers.take()) this.#engine.playersHaveCome(id)
       this.#resolveBegun()
       emitter.emit({ type: 'LeadershipChanged', at: clock.now(), leads: true, message: 'this host leads the fleet' })

@@ -1,7 +1,7 @@
 /** A webhook's options: defaults and validation. */
 import { createHmac, timingSafeEqual } from 'node:crypto'
 import { type Clock, systemClock } from '../contracts/clock.js'
-import { FleetError, messageOf } from '../contracts/errors.js'
+import { fetchReason, FleetError, messageOf } from '../contracts/errors.js'
 import { checkEventType, type FleetEventType } from '../contracts/events.js'
 import { type Logger, loggerOf } from '../contracts/logger.js'
 import {
@@ -21,7 +21,7 @@ import {
 import { internalsOf } from '../fleet/internals.js'
 import { pauseMs } from '../rules/lifecycle/backoff.js'
 import { keyOf } from '../rules/model/resources.js'
-import { isBytes, isError } from '../rules/model/values.js'
+import { isBytes } from '../rules/model/values.js'
 import { isObject, shown } from '../rules/validation/problem.js'
 import { limiter } from '../util/limiter.js'
 import { logIDOf, type ReadableFleet, type StreamedEvent } from './api/event-stream.js'
@@ -375,16 +375,11 @@ async function sendEvent(
     const seconds = Number(response.headers.get('retry-after') ?? 0)
     return { reason: `the receiver answered with ${response.status}`, retryAfterMs: seconds > 0 ? seconds * 1000 : 0 }
   } catch (error) {
-    return { reason: reasonOf(error), retryAfterMs: 0 }
+    return { reason: fetchReason(error), retryAfterMs: 0 }
   } finally {
     cancelTimeout()
     stopped.removeEventListener('abort', onStopped)
   }
-}
-
-/** `fetch` itself only reports `fetch failed`; the reason is in the error's cause. */
-function reasonOf(error: unknown): string {
-  return isError(error) && error.cause !== undefined ? messageOf(error.cause) : messageOf(error)
 }
 
 // Signs and verifies webhooks with the headers that Standard Webhooks (https://www.standardwebhooks.com) defines; libraries

@@ -14,8 +14,10 @@ import { countServers } from './shutdown.js'
 
 /** Throws UsageError, naming the variable, if a port or directory cannot be used. */
 export async function openFleet(config: Config, log: ServerLog): Promise<Fleet> {
-  const { apiGroup, audit } = config
-  if (config.backend === 'memory') return createFleet({ backend: backendOf(config, log), apiGroup, audit, logger: log })
+  const { apiGroup, audit, scalingWebhooks } = config
+  if (config.backend === 'memory') {
+    return createFleet({ backend: backendOf(config, log), apiGroup, audit, scalingWebhooks, logger: log })
+  }
   // If AGENT_ADDRESS contains a port, or the port is fixed in a cluster, there is no port to store.
   const fixed = config.agentAddress?.includes(':') === true || (config.backend === 'kubernetes' && config.agentPort > 0)
   const previousPort = fixed ? undefined : await rememberedPort(config.dataDir)
@@ -46,6 +48,7 @@ async function openAt(config: Config, log: ServerLog, previousPort: number | und
       backend: backendOf(config, log),
       apiGroup: config.apiGroup,
       audit: config.audit,
+      scalingWebhooks: config.scalingWebhooks,
       acceptStoreLoss: config.acceptStoreLoss,
       ...(config.forwarding && { forwarding: { address: config.forwarding.address } }),
       agent: {
@@ -148,6 +151,7 @@ function inVariables(message: string): string {
     ['agent: { host }', 'AGENT_HOST'],
     ['agent: { address }', 'AGENT_ADDRESS'],
     ['acceptStoreLoss: true', 'ACCEPT_STORE_LOSS=1'],
+    ['createFleet: scalingWebhooks', 'SCALING_WEBHOOKS'],
     ['agent.host', 'AGENT_HOST'],
     ["processBackend: isolation 'user'", 'ISOLATION=user'],
     ["processBackend: isolation 'systemd'", 'ISOLATION=systemd'],

@@ -60,6 +60,7 @@ export interface Config {
   readonly apiGroup: string
   readonly allowedHosts: readonly string[]
   readonly allowedOrigins: readonly string[]
+  readonly scalingWebhooks: readonly string[]
   readonly logLevel: LogLevel
 }
 
@@ -82,7 +83,7 @@ export function readServerConfig(env: Readonly<Record<string, string | undefined
   const isUnauthenticated = tokens.length === 0 && tls?.ca === undefined
   if (!insecure && isUnauthenticated && !isLoopback(host))
     throw unauthenticated(`HOST=${host}`, 'anyone who can reach this machine')
-  const allowedOrigins = readOrigins(variable)
+  const allowedOrigins = readOrigins('ALLOWED_ORIGINS', variable('ALLOWED_ORIGINS'), '*')
   if (!insecure && isUnauthenticated && allowedOrigins.includes('*')) {
     throw unauthenticated('ALLOWED_ORIGINS=*', 'any web page open in a browser on this machine')
   }
@@ -125,6 +126,7 @@ export function readServerConfig(env: Readonly<Record<string, string | undefined
     apiGroup: readGroup('API_GROUP', text('API_GROUP')),
     allowedHosts: (variable('ALLOWED_HOSTS')?.split(',') ?? []).map((name) => readHost('ALLOWED_HOSTS', name.trim())),
     allowedOrigins,
+    scalingWebhooks: readOrigins('SCALING_WEBHOOKS', variable('SCALING_WEBHOOKS')),
     logLevel: oneOf('LOG_LEVEL', text('LOG_LEVEL'), logLevels),
   }
 }
@@ -297,12 +299,12 @@ function readNamespaces(name: SettingName, value: string): readonly string[] {
   return namespaces
 }
 
-function readOrigins(variable: VariableReader): readonly string[] {
-  const origins = variable('ALLOWED_ORIGINS')?.split(',') ?? []
+function readOrigins(name: SettingName, value: string | undefined, any?: '*'): readonly string[] {
+  const origins = value?.split(',') ?? []
   return origins.map((one) => {
     const origin = one.trim()
-    if (origin === '*' || (URL.canParse(origin) && new URL(origin).origin === origin)) return origin
-    throw invalid('ALLOWED_ORIGINS', 'must be origins like https://console.example, without a path', origin)
+    if (origin === any || (URL.canParse(origin) && new URL(origin).origin === origin)) return origin
+    throw invalid(name, 'must be origins like https://console.example, without a path', origin)
   })
 }
 

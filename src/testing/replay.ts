@@ -176,7 +176,11 @@ function prepared(owner: string, options: ReplayOptions): Prepared {
 
 /** A policy that would ask for nothing only because it is replayed. */
 function checkPolicies(owner: string, { policy, scalingPolicies = {} }: ReplayOptions): void {
-  const name = policy.scaling?.function
+  const { function: name, webhook } = policy.scaling ?? {}
+  if (webhook) {
+    const mend = 'name a function in its place that answers as it does'
+    throw new FleetError('invalid', `${owner}: policy.scaling.webhook: a replay asks no webhook; ${mend}`)
+  }
   if (name === undefined || Object.hasOwn(scalingPolicies, name)) return
   const message = `policy.scaling.function: scalingPolicies has no function ${shown(name)}, so that it cannot be replayed`
   throw new FleetError('invalid', `${owner}: ${message}`)

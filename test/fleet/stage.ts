@@ -28,6 +28,8 @@ import {
   type VirtualClock,
 } from 'gamekeeper/testing'
 import { expect, onTestFinished } from 'vitest'
+import type { AskWebhook } from '../../src/contracts/scaling-demand.js'
+import { createFleetWith } from '../../src/fleet/create-fleet.js'
 import { memoryStore } from '../../src/stores/memory.js'
 
 export type Call = FaultyCall & { readonly of: 'store' | 'backend'; readonly atMs: number }
@@ -36,6 +38,8 @@ export interface StageOptions {
   /** How game servers behave. Default: they become ready on their own. */
   readonly memory?: Omit<MemoryBackendOptions, 'clock'>
   readonly limits?: FleetOptions['limits']
+  /** Answers for scaling webhooks. Default: requests over HTTP. */
+  readonly askWebhook?: AskWebhook
 }
 
 export interface Stage {
@@ -63,7 +67,7 @@ export interface Stage {
 
 const nothing = () => undefined
 
-export function stage({ memory, limits }: StageOptions = {}): Stage {
+export function stage({ memory, limits, askWebhook }: StageOptions = {}): Stage {
   const clock = virtualClock()
   const backend = memoryBackend({ clock, ...memory })
   const records = memoryStore()
@@ -91,7 +95,8 @@ export function stage({ memory, limits }: StageOptions = {}): Stage {
     async open(options = {}) {
       const host = killable(clock)
       crash = host.crash
-      const fleet = await createFleet({
+      const create = askWebhook ? (all: FleetOptions) => createFleetWith(all, () => askWebhook) : createFleet
+      const fleet = await create({
         backend: host.backend(
           faultyBackend(backend, { clock, calls: told('backend'), events: (event) => faults.events(event) }),
         ),

@@ -52,6 +52,7 @@ describe('the settings of the bundled server', () => {
       apiGroup: 'mps.gamekeeper.com',
       allowedHosts: [],
       allowedOrigins: [],
+      scalingWebhooks: [],
       logLevel: 'info',
     })
   })
@@ -102,6 +103,7 @@ describe('the settings of the bundled server', () => {
       WEBHOOK_URL: 'https://example.com/hook',
       WEBHOOK_SECRET: '0123456789abcdef',
       WEBHOOK_SECRET_FILE: 'webhook',
+      SCALING_WEBHOOKS: 'https://demand.example, http://127.0.0.1:8080',
       COMPAT: 'thundernetes',
       SESSION_IDS: 'any',
       API_GROUP: 'mps.playfab.com',
@@ -153,6 +155,7 @@ describe('the settings of the bundled server', () => {
       apiGroup: 'mps.playfab.com',
       allowedHosts: ['fleet.example', 'fleet'],
       allowedOrigins: ['https://console.example', 'http://localhost:3000'],
+      scalingWebhooks: ['https://demand.example', 'http://127.0.0.1:8080'],
       logLevel: 'silent',
     })
   })
@@ -224,6 +227,7 @@ describe('the settings of the bundled server', () => {
       'https://console.example/',
       'must be origins like https://console.example, without a path, but is "https://console.example/"',
     ],
+    ['SCALING_WEBHOOKS', '*', 'must be origins like https://console.example, without a path, but is "*"'],
     ['LOG_LEVEL', 'verbose', 'must be debug, info, warn, error or silent, but is "verbose"'],
   ])('reject %s=%j', (name, value, problem) => {
     expect(() => read({ [name]: value })).toThrow(new UsageError(`${name} ${problem}`))

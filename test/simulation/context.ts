@@ -3,6 +3,7 @@ import type { CreateRate } from './invariants/create-rate.js'
 import type { Invariants } from './invariants/invariants.js'
 import type { BackendModel } from './models/backend-model.js'
 import type { StoreModel } from './models/store-model.js'
+import type { WebhookModel } from './models/webhook-model.js'
 import type { HostPool } from './world/host-pool.js'
 import type { Lease } from './world/lease.js'
 import type { World } from './world/world.js'
@@ -12,6 +13,7 @@ export interface SimulationContext {
   readonly store: StoreModel
   readonly backend: BackendModel
   readonly lease: Lease
+  readonly webhooks: WebhookModel
   readonly hosts: HostPool
   readonly invariants: Invariants
   /** The build whose servers cannot run, if this run includes one. */

@@ -230,6 +230,22 @@ const scaling: readonly PlantedBug[] = [
     to: 'const isUsed = this.#deps.callers(build) > 0',
   },
   {
+    name: 'the last answer of a webhook holds for good',
+    standsFor: 'after the end of an event, a service that is away keeps its servers running',
+    seeds: 300,
+    file: 'src/rules/scaling/webhook-vote.ts',
+    from: 'answer.at.elapsed + holdSeconds * 1_000',
+    to: 'answer.at.elapsed + holdSeconds * 1_000_000',
+  },
+  {
+    name: 'a webhook that is away asks for nothing',
+    standsFor: 'one failed request scales a fleet down',
+    seeds: 300,
+    file: 'src/engine/reconcile/webhook-policies.ts',
+    from: 'webhook.answers = { ...webhook.answers, failure }',
+    to: 'webhook.answers = { ...webhook.answers, answer: undefined, failure }',
+  },
+  {
     name: 'Pending servers do not count against max',
     standsFor: 'more servers than max: 510 of 500',
     file: 'src/rules/planning/scaling.ts',

@@ -4,7 +4,7 @@
  */
 import type { FleetEvent } from '../../src/contracts/events.js'
 import type { Fleet } from '../../src/contracts/fleet.js'
-import { defaultLimits, type FleetLimits, type FleetOptions } from '../../src/contracts/options.js'
+import { defaultLimits, type FleetLimits } from '../../src/contracts/options.js'
 import type { Heartbeat, HeartbeatAnswer } from '../../src/rules/game/heartbeat.js'
 import { keyOf } from '../../src/rules/model/resources.js'
 import { scaleBuildExternally } from './actors/external-edits.js'
@@ -21,9 +21,10 @@ import { Rooms } from './models/rooms.js'
 import { StartHangs } from './models/start-hangs.js'
 import type { TestedJournal } from './models/tested-journal.js'
 import { type StoreListener, StoreModel } from './models/store-model.js'
+import { WebhookModel } from './models/webhook-model.js'
 import { type TimingAllowances, timingAllowances } from './timing-allowances.js'
 import { HostPool } from './world/host-pool.js'
-import type { Host } from './world/host.js'
+import type { CreateFleet, Host } from './world/host.js'
 import { Lease } from './world/lease.js'
 import { World } from './world/world.js'
 
@@ -45,6 +46,7 @@ export class SimulationRun implements SimulationContext {
   readonly store: StoreModel
   readonly backend: BackendModel
   readonly lease: Lease
+  readonly webhooks: WebhookModel
   readonly hosts: HostPool
   readonly invariants: Invariants
   readonly hasRooms: boolean
@@ -52,17 +54,13 @@ export class SimulationRun implements SimulationContext {
   readonly #allowances: TimingAllowances
   readonly #behaviors: GameBehaviors
 
-  constructor(
-    seed: number,
-    createFleet: (options: FleetOptions) => Promise<Fleet>,
-    limits: Partial<FleetLimits>,
-    journal?: TestedJournal,
-  ) {
+  constructor(seed: number, createFleet: CreateFleet, limits: Partial<FleetLimits>, journal?: TestedJournal) {
     const fleetLimits = { ...simulationLimits, ...limits }
     const allLimits: FleetLimits = { ...defaultLimits, ...fleetLimits }
     const world = new World(seed)
     this.hasRooms = seed % 7 === 4
     this.world = world
+    this.webhooks = new WebhookModel(world)
     const hostCount = world.chance(0.5) ? 2 : 1
     const faultRate = world.oneOf([0, 0.002, 0.01, 0.05]) ?? 0
     const ports = { first: 10_000, last: 10_000 + world.between(12, 60) }

@@ -3,11 +3,11 @@
  * invariants after every step. At the end the faults stop, and the fleet must reach the specified state and make no more calls.
  */
 import { FleetError } from '../../src/contracts/errors.js'
-import type { Fleet } from '../../src/contracts/fleet.js'
-import type { FleetLimits, FleetOptions } from '../../src/contracts/options.js'
-import { createFleet } from '../../src/fleet/create-fleet.js'
+import type { FleetLimits } from '../../src/contracts/options.js'
+import { createFleetWith } from '../../src/fleet/create-fleet.js'
 import type { TestedJournal } from './models/tested-journal.js'
 import { SimulationRun } from './run.js'
+import type { CreateFleet } from './world/host.js'
 import { Violation } from './world/world.js'
 import { isError } from '../../src/rules/model/values.js'
 
@@ -21,7 +21,7 @@ export interface SimulationOptions {
   /** Limits for the fleet. Default: those of `createFleet`, but with a heartbeat every 2 s and a resync every 30 s. */
   readonly limits?: Partial<FleetLimits>
   /** Creates the fleet under test. Must use the backend, store, clock and elector from the options. Default: `createFleet`. */
-  readonly createFleet?: (options: FleetOptions) => Promise<Fleet>
+  readonly createFleet?: CreateFleet
 }
 
 export interface SimulationResult {
@@ -45,7 +45,8 @@ export interface SimulationResult {
  * store is shared, and keeps several allocations in a journal through this code.
  */
 export async function simulate(options: SimulationOptions, journal?: TestedJournal): Promise<SimulationResult> {
-  const simulation = new SimulationRun(options.seed, options.createFleet ?? createFleet, options.limits ?? {}, journal)
+  const createFleet: CreateFleet = options.createFleet ?? ((all, ask) => createFleetWith(all, () => ask))
+  const simulation = new SimulationRun(options.seed, createFleet, options.limits ?? {}, journal)
   let violation: string | undefined
   try {
     await simulation.run((options.minutes ?? 10) * 60_000)

@@ -161,6 +161,8 @@ describe('a replayed day', () => {
     await expect(replayDemand(options({ policy }))).rejects.toThrow(
       'replayDemand: policy.scaling.function: scalingPolicies has no function "ten", so that it cannot be replayed',
     )
+    const webhook = { standingBy: 0, max: 200, scaling: { webhook: { url: 'https://demand.example/arena' } } }
+    await expect(replayDemand(options({ policy: webhook }))).rejects.toThrow('a replay asks no webhook')
     const outcome = await replayDemand(options({ policy, scalingPolicies: { ten: () => 10 } }))
     expect(outcome.idleServerHours).toBeCloseTo(240, -1)
   })

@@ -2,7 +2,6 @@
  * Decides by a build's scaling policies how many servers stand by, each time the build is reconciled: so at the event that changes the demand,
  * and not at a tick. Tells the decisions in events. Synchronous.
  */
-import type { ScalingDemand, ScalingFunction } from '../../contracts/scaling-demand.js'
 import type { BuildSpec } from '../../rules/model/resources.js'
 import { type Forecast, forecastFor, forecastVote, type History } from '../../rules/scaling/forecast.js'
 import {
@@ -12,43 +11,38 @@ import {
   type Now,
   openWindow,
   type ScalingSpec,
-  type Vote,
 } from '../../rules/scaling/policies.js'
-import { buildEvent, type EngineContext, refOf } from '../context.js'
+import { buildEvent, type EngineContext } from '../context.js'
 import { type Conditions, hasCondition } from '../reporting/conditions.js'
 import type { BuildEntry } from '../state/entries.js'
-import { countsOf, inUse, standingByIn, startingIn } from '../state/queries.js'
+import { inUse, standingByIn, startingIn } from '../state/queries.js'
 import { type Cached, cached, type ScalingState } from '../state/scaling-state.js'
-import { FunctionPolicies } from './function-policies.js'
 import { IdleAges, noneAged } from './idle-ages.js'
+import { OutsidePolicies, type OutsidePolicyDependencies } from './outside-policies.js'
 import { overrideOf, setByHand } from './scaling-override.js'
 
 /** How often, at most, an event tells a number that the same policy has decided. */
 const tellMs = 60_000
-/** How often, at least, what depends on the wall clock, which may be set, or on code of the host app is decided anew. */
-const reviewMs = 60_000
+/** How often, at least, what depends on the wall clock is decided anew: that clock may be set. */
+const wallReviewMs = 60_000
 
-export interface ScalingPolicyDependencies {
+export interface ScalingPolicyDependencies extends OutsidePolicyDependencies {
   readonly conditions: Pick<Conditions, 'update'>
   /** Number of servers that callers need. */
   readonly callers: (build: BuildEntry) => number
-  /** Number of callers that wait. */
-  readonly waiting: (build: BuildEntry) => number
   readonly history: (build: BuildEntry) => History
-  /** The functions of the host app, by name. */
-  readonly functions: ReadonlyMap<string, ScalingFunction>
 }
 
 export class ScalingPolicies {
   readonly #ctx: EngineContext
   readonly #deps: ScalingPolicyDependencies
-  readonly #functions: FunctionPolicies
+  readonly #outside: OutsidePolicies
   readonly #ages: IdleAges
 
   constructor(ctx: EngineContext, deps: ScalingPolicyDependencies) {
     this.#ctx = ctx
     this.#deps = deps
-    this.#functions = new FunctionPolicies(ctx, deps.functions)
+    this.#outside = new OutsidePolicies(ctx, deps)
     this.#ages = new IdleAges(ctx.inventory)
   }
 
@@ -74,7 +68,10 @@ export class ScalingPolicies {
         before: before?.decision.followed ?? followedFrom(standingByIn(build), now),
         now,
         open: open?.value,
-        others: [...(forecast ? [forecastVote(forecast.value)] : []), ...this.#votes(build, scaling, history)],
+        others: [
+          ...(forecast ? [forecastVote(forecast.value)] : []),
+          ...this.#outside.votes(build, scaling, history, now),
+        ],
       },
     )
     build.scaling = {
@@ -85,9 +82,14 @@ export class ScalingPolicies {
     this.#deps.conditions.update(build, 'ScalingOverridden', 'SetByHand', override?.message)
     const toldMs = this.#tell(build, build.scaling, now)
     const agesMs = this.#ages.review(build, build.scaling, now)
-    const isReviewed = schedule || override || scaling.replaceWindow || scaling.function !== undefined
+    const outsideMs = this.#outside.ask(build, scaling, decision, now)
+    const wallMs = schedule || override || scaling.replaceWindow ? wallReviewMs : undefined
     const forecastMs = forecast && Math.max(1, forecast.value.until - now.wall)
-    return earliest(decision.nextMs, forecastMs, toldMs, agesMs, isReviewed ? reviewMs : undefined)
+    return earliest(decision.nextMs, forecastMs, toldMs, agesMs, outsideMs, wallMs)
+  }
+
+  stop(): void {
+    this.#outside.stop()
   }
 
   /** The spec is invalid, and so its policies may be: what was decided before holds, or else as many as there are. */
@@ -129,25 +131,10 @@ export class ScalingPolicies {
     this.#ctx.enqueue(build)
   }
 
-  /** What the policies outside the fleet ask for. */
-  #votes(build: BuildEntry, scaling: ScalingSpec, history: History): readonly Vote[] {
-    if (scaling.function === undefined) return []
-    return [this.#functions.vote(build, scaling.function, this.#demand(build), history)]
-  }
-
-  #demand(build: BuildEntry): ScalingDemand {
-    const { standingBy, max } = build.record.spec
-    return {
-      build: refOf(build.record),
-      counts: { ...countsOf(build), inUse: inUse(build) },
-      waiting: this.#deps.waiting(build),
-      ...{ standingBy, max },
-    }
-  }
-
   #forget(build: BuildEntry): undefined {
     if (build.scaling) {
       this.#ages.spare(build.scaling)
+      this.#outside.forget(build)
       build.scaling = undefined
     }
     if (hasCondition(build.record, 'ScalingOverridden')) {

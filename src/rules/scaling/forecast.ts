@@ -85,18 +85,20 @@ export function forecastVote({ standingBy, reason }: Forecast): Vote {
   return { by: 'forecast', standingBy, reason: `forecast asks for ${standingBy} (${reason})` }
 }
 
-/** The larger of those who came then, in whole minutes, and of what is usual around that time. */
+/** What is usual around that time, or those who came just then if they are more than usual beyond chance. */
 function callersWithin(from: number, aheadMs: number, history: History): number | undefined {
   const minutes = Math.ceil(aheadMs / minuteMs)
-  const asked = (first: number, count: number) => {
+  const perMinute = (first: number, count: number) => {
     const known = Array.from({ length: count }, (_, index) => history.at(from + (first + index) * minuteMs)?.asked)
     const found = known.filter((one) => one !== undefined)
     return found.length === 0 ? undefined : found.reduce((sum, one) => sum + one, 0) / found.length
   }
-  const usual = asked(-aroundMinutes, minutes + 2 * aroundMinutes)
+  const usual = perMinute(-aroundMinutes, minutes + 2 * aroundMinutes)
   if (usual === undefined) return undefined
-  const perMinute = Math.max(usual, asked(0, minutes) ?? 0, asked(1, minutes) ?? 0)
-  return (perMinute * aheadMs) / minuteMs
+  const callers = usual * minutes
+  const then = minutes * Math.max(perMinute(0, minutes) ?? 0, perMinute(1, minutes) ?? 0)
+  const isBurst = then > callers + 3 * Math.sqrt(callers)
+  return ((isBurst ? then : callers) * aheadMs) / (minutes * minuteMs)
 }
 
 /** How many times as many callers as then came in the last hour. 1 if that is not known, or there were too few. */

@@ -46,7 +46,7 @@ export function follow(
   const asked = [...recent, { level, until: now }]
   const floor = asked[0]?.level ?? level
   const size = Math.ceil(perMinute / 60)
-  const stepMs = (60_000 * size) / perMinute
+  const stepMs = Math.ceil((60_000 * size) / perMinute)
   const restMs = before.loweredAt + stepMs - now
   const mayFall = floor < before.level && restMs <= 0
   const fallen = Math.max(floor, before.level - size)

@@ -13,6 +13,7 @@ export interface ScalingSpec {
   readonly forecast?: ForecastPolicy
   /** Name of a function of the host app, one of `createFleet({ scalingPolicies })`. */
   readonly function?: string
+  readonly webhook?: WebhookPolicy
   /** How the number falls. It rises at once. */
   readonly scaleDown?: ScaleDown
   /** Time without a session and without callers after which the build keeps no server at all, until a caller comes. Default: unlimited. */
@@ -47,6 +48,20 @@ export interface ScheduleWindow extends BufferPolicy, CronWindow {
   readonly name?: string
 }
 
+/** A URL that answers with a number. */
+export interface WebhookPolicy {
+  /** `http:` or `https:`, of an origin that `createFleet({ scalingWebhooks })` allows. */
+  readonly url: string
+  /** It is asked at most once in so long. Default: 10. */
+  readonly everySeconds?: number
+  /** Default: 5. */
+  readonly timeoutSeconds?: number
+  /** How long its last answer holds while no new one comes. Default: 300. */
+  readonly holdSeconds?: number
+  /** What it asks for after that, and before its first answer. Default: 0. */
+  readonly otherwise?: number
+}
+
 export interface ScaleDown {
   /** How long fewer servers must be enough. Default: 300. */
   readonly delaySeconds?: number
@@ -60,7 +75,16 @@ export interface ReplaceWindow extends CronWindow {
 }
 
 /** What decides: the number in the spec, a policy, the time without use, or the number that was set by hand. */
-export const deciders = ['standingBy', 'buffer', 'schedule', 'forecast', 'function', 'idle', 'override'] as const
+export const deciders = [
+  'standingBy',
+  'buffer',
+  'schedule',
+  'forecast',
+  'function',
+  'webhook',
+  'idle',
+  'override',
+] as const
 export type Decider = (typeof deciders)[number]
 
 /** The numbers in a build's spec. */
@@ -121,6 +145,8 @@ export interface Vote {
   readonly standingBy: number
   /** For people. */
   readonly reason: string
+  /** Time in ms after which it is another, if nothing else happens. */
+  readonly nextMs?: number
 }
 
 const defaultOverrideSeconds = 3_600
@@ -156,7 +182,7 @@ export function decide(
 ): Decision {
   const { overriddenUntil } = demand
   if (overriddenUntil !== undefined && overriddenUntil > now.wall) {
-    const message = `standingBy was set to ${fixed.standingBy} by hand, which overrides the policies until ${timeOf(overriddenUntil)}`
+    const message = `standingBy was set to ${fixed.standingBy} by hand, which overrides the policies until ${shownTime(overriddenUntil)}`
     return settled('override', Math.min(fixed.max, fixed.standingBy), message, overriddenUntil - now.wall, now)
   }
   const idleMs = demand.idleSince === undefined ? 0 : now.elapsed - demand.idleSince
@@ -174,6 +200,7 @@ export function decide(
     nextMs: earliest([
       nextMs,
       open && open.until - now.wall,
+      ...votes.map((vote) => vote.nextMs),
       demand.idleSince === undefined ? undefined : allowedMs - idleMs,
     ]),
     followed: patience,
@@ -231,6 +258,7 @@ function earliest(times: readonly (number | undefined)[]): number | undefined {
   return Number.isFinite(soonest) ? Math.max(1, soonest) : undefined
 }
 
-function timeOf(ms: number): string {
+/** Wall time in ms, for people. */
+export function shownTime(ms: number): string {
   return new Date(ms).toISOString().replace(/\.\d+/, '')
 }

@@ -1,7 +1,8 @@
 /** The schema of a build's scaling policies, and what a schema cannot express. Pure. */
-import type { BufferPolicy, ScalingSpec } from '../scaling/policies.js'
+import type { BufferPolicy, ScalingSpec, WebhookPolicy } from '../scaling/policies.js'
+import { withWebhookDefaults } from '../scaling/webhook-vote.js'
 import { cronProblem, timeZoneProblem, type CronWindow } from '../scaling/windows.js'
-import { invalid, type Refused } from './problem.js'
+import { invalid, type Refused, shown } from './problem.js'
 import type { ArraySchema, NumberSchema, ObjectSchema, StringSchema } from './schema.js'
 import { count } from './shared-schemas.js'
 
@@ -74,6 +75,40 @@ const functionName = {
   examples: ['match-day'],
 } as const satisfies StringSchema
 
+const webhook = {
+  type: 'object',
+  unknownFields: 'refuse',
+  expected: 'an object with url',
+  description:
+    'A URL that is sent the demand and answers with a number, {"standingBy":2}. Its origin must be one that the host allows.',
+  required: ['url'],
+  properties: {
+    url: {
+      type: 'string',
+      minLength: 1,
+      maxLength: 2_000,
+      description: 'An http or https URL. Redirects are not followed.',
+      examples: ['https://demand.example/arena'],
+    },
+    everySeconds: {
+      ...seconds,
+      maximum: 86_400,
+      description: 'It is asked at most once in so long. Default: 10.',
+    },
+    timeoutSeconds: { ...seconds, maximum: 60, description: 'How long it may take to answer. Default: 5.' },
+    holdSeconds: {
+      ...seconds,
+      maximum: 604_800,
+      description:
+        'How long its last answer holds while no new one comes. At least everySeconds and timeoutSeconds together. Default: 300.',
+    },
+    otherwise: {
+      ...count,
+      description: 'The number that it asks for after that, and before its first answer. Default: 0.',
+    },
+  },
+} as const satisfies ObjectSchema
+
 export const scalingSchema = {
   type: 'object',
   unknownFields: 'refuse',
@@ -127,6 +162,7 @@ export const scalingSchema = {
       },
     },
     function: functionName,
+    webhook,
     scaleDown: {
       type: 'object',
       unknownFields: 'refuse',
@@ -175,7 +211,13 @@ export const scalingSchema = {
 } as const satisfies ObjectSchema
 
 /** What a schema cannot express. The path of the first problem begins with `spec.scaling`. */
-export function checkScaling({ buffer, forecast, schedule, replaceWindow }: ScalingSpec): Refused | undefined {
+export function checkScaling({
+  buffer,
+  forecast,
+  schedule,
+  webhook: hook,
+  replaceWindow,
+}: ScalingSpec): Refused | undefined {
   const path = 'spec.scaling'
   return (
     (buffer && checkBuffer(buffer, `${path}.buffer`)) ??
@@ -185,6 +227,7 @@ export function checkScaling({ buffer, forecast, schedule, replaceWindow }: Scal
       const at = `${path}.schedule.windows[${index}]`
       return checkWindow(window, at) ?? checkBuffer(window, at)
     }) ??
+    (hook && checkWebhook(hook, `${path}.webhook`)) ??
     (replaceWindow &&
       (checkTimeZone(replaceWindow.timeZone, `${path}.replaceWindow`) ??
         checkWindow(replaceWindow, `${path}.replaceWindow`)))
@@ -195,6 +238,19 @@ function checkBuffer({ min, percent, max }: BufferPolicy, path: string): Refused
   if (min === undefined && percent === undefined) return invalid(path, 'must have min, percent or both')
   if (min === undefined || max === undefined || min <= max) return undefined
   return invalid(`${path}.min`, `must be at most ${path}.max, but min is ${min} and max is ${max}`)
+}
+
+function checkWebhook(policy: WebhookPolicy, path: string): Refused | undefined {
+  const url = URL.canParse(policy.url) ? new URL(policy.url) : undefined
+  if (url?.protocol !== 'http:' && url?.protocol !== 'https:') {
+    return invalid(`${path}.url`, `must be an absolute http: or https: URL, but is ${shown(policy.url)}`)
+  }
+  if (url.username !== '' || url.password !== '') return invalid(`${path}.url`, 'must not contain credentials')
+  const { everySeconds, holdSeconds, timeoutSeconds } = withWebhookDefaults(policy)
+  const least = everySeconds + timeoutSeconds
+  if (holdSeconds >= least) return undefined
+  const sum = `everySeconds (${everySeconds}) and timeoutSeconds (${timeoutSeconds}) together`
+  return invalid(`${path}.holdSeconds`, `must be at least ${sum}, but is ${holdSeconds}`)
 }
 
 function checkTimeZone(timeZone: string, path: string): Refused | undefined {

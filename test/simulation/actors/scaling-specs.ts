@@ -1,5 +1,6 @@
 /** Random scaling policies of builds, in the runs that have them. */
 import type { BufferPolicy, ScalingSpec } from '../../../src/rules/scaling/policies.js'
+import { someWebhook } from '../models/webhook-model.js'
 import type { World } from '../world/world.js'
 
 /** Short enough that a run sees their ends. */
@@ -14,6 +15,7 @@ export function someScaling(world: World): ScalingSpec | undefined {
         windows: [{ start: `*/${every} * * * *`, end: `2-59/${every} * * * *`, ...someBuffer(world) }],
       },
     }),
+    ...(world.chance(0.5) && { webhook: someWebhook(world) }),
     scaleDown: { delaySeconds: world.between(0, 30), perMinute: world.between(10, 120) },
     ...(world.chance(0.3) && { idleSeconds: world.between(20, 90) }),
     overrideSeconds: world.between(0, 60),
@@ -27,9 +29,10 @@ function someBuffer(world: World): BufferPolicy {
 }
 
 /** The policies that change nothing on their own. */
-export function calm({ buffer, scaleDown, overrideSeconds }: ScalingSpec): ScalingSpec {
+export function calm({ buffer, scaleDown, overrideSeconds, webhook }: ScalingSpec): ScalingSpec {
   return {
     ...(buffer && { buffer }),
+    ...(webhook && { webhook }),
     ...(scaleDown && { scaleDown }),
     ...(overrideSeconds !== undefined && { overrideSeconds }),
   }

@@ -7,6 +7,7 @@ import { keyOf, type Ref } from '../../../src/rules/model/resources.js'
 import { severalBuildName } from '../context.js'
 import type { BackendModel, ModelInstance } from '../models/backend-model.js'
 import type { StoreModel } from '../models/store-model.js'
+import type { WebhookModel } from '../models/webhook-model.js'
 import type { TimingAllowances } from '../timing-allowances.js'
 import type { Host } from '../world/host.js'
 import type { Lease } from '../world/lease.js'
@@ -43,6 +44,7 @@ export interface InvariantsDependencies {
   readonly backend: BackendModel
   readonly store: StoreModel
   readonly lease: Lease
+  readonly webhooks: WebhookModel
 }
 
 export interface InvariantsOptions {
@@ -110,7 +112,7 @@ export class Invariants {
     }))
     this.#liveness = new Liveness(world, backend, livenessMs)
     this.#surplus = new Surplus(world, limits, () => ({ store: store(), waitingCallers: this.waitingCallers }))
-    this.#scaling = new ScalingInvariants(world)
+    this.#scaling = new ScalingInvariants(world, () => deps().webhooks)
     this.#stateRecovery = new StateRecovery(world, store)
     this.terminations = new Terminations(world, () => ({
       backend: backend(),

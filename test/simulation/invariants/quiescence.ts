@@ -60,7 +60,7 @@ function callCounts({ store, backend }: SimulationContext): string {
 function checkBuild(
   build: GameServerBuild,
   snapshot: FleetSnapshot,
-  { backend, store, invariants }: SimulationContext,
+  { backend, store, invariants, webhooks }: SimulationContext,
 ): void {
   const { spec, status, metadata } = build
   const reserved = reservedIn(snapshot, metadata.name)
@@ -81,7 +81,7 @@ function checkBuild(
       `build ${metadata.name} did not settle: ${JSON.stringify({ spec: { standingBy: spec.standingBy, max }, status })}`,
     )
   }
-  const asked = Math.min(spec.max, askedFor(build, snapshot))
+  const asked = Math.min(spec.max, askedFor(build, snapshot, webhooks))
   if (status.scaling && !isInvalid(build) && status.scaling.standingBy !== asked) {
     throw new Violation(
       `build ${metadata.name} keeps ${status.scaling.standingBy} ready, but ${asked} is asked for: ${JSON.stringify({ spec: spec.scaling, status })}`,

@@ -6,6 +6,7 @@ import { isDeepStrictEqual } from 'node:util'
 import { bufferOf } from '../actors/scaling-specs.js'
 import type { BuildSpec } from '../../../src/rules/model/resources.js'
 import type { GameServerBuild } from '../../../src/rules/model/wire.js'
+import type { WebhookModel } from '../models/webhook-model.js'
 import type { Host } from '../world/host.js'
 import type { World } from '../world/world.js'
 import { type FleetSnapshot, isInvalid, reservedIn } from './snapshot.js'
@@ -14,7 +15,7 @@ interface Seen {
   readonly host: Host
   readonly spec: BuildSpec
   readonly standingBy: number
-  /** What the buffer and `standingBy` asked for, and when, oldest first. */
+  /** What the buffer, the webhook and `standingBy` asked for, and when, oldest first. */
   readonly asks: readonly { readonly atMs: number; readonly asked: number }[]
 }
 
@@ -24,7 +25,10 @@ const slackMs = 1_000
 export class ScalingInvariants {
   readonly #seen = new Map<string, Seen>()
 
-  constructor(readonly world: World) {}
+  constructor(
+    readonly world: World,
+    readonly webhooks: () => WebhookModel,
+  ) {}
 
   check(snapshot: FleetSnapshot): void {
     if (!this.world.hasPolicies) return
@@ -46,7 +50,7 @@ export class ScalingInvariants {
       )
     }
     const before = this.#seen.get(metadata.name)
-    const asked = Math.min(spec.max, askedFor(build, snapshot))
+    const asked = Math.min(spec.max, askedFor(build, snapshot, this.webhooks()))
     const { delaySeconds = 300 } = spec.scaling.scaleDown ?? {}
     const isSame = before?.host === snapshot.host && isDeepStrictEqual(before.spec, spec)
     const earlier = isSame ? before.asks : []
@@ -71,8 +75,14 @@ export class ScalingInvariants {
   }
 }
 
-/** What `standingBy` and the buffer ask for, as far as a snapshot shows. Schedules are not considered: they only ask for more. */
-export function askedFor({ metadata, spec, status }: GameServerBuild, snapshot: FleetSnapshot): number {
+/** What `standingBy`, the buffer and the webhook ask for, as far as a snapshot shows. Schedules are not considered: they only ask for more. */
+export function askedFor(
+  { metadata, spec, status }: GameServerBuild,
+  snapshot: FleetSnapshot,
+  webhooks: WebhookModel,
+): number {
   const used = status.currentActive + reservedIn(snapshot, metadata.name).length
-  return Math.max(spec.standingBy, spec.scaling?.buffer ? bufferOf(spec.scaling.buffer, used) : 0)
+  const { buffer, webhook } = spec.scaling ?? {}
+  const buffered = buffer ? bufferOf(buffer, used) : 0
+  return Math.max(spec.standingBy, buffered, webhook ? webhooks.asks(snapshot.host, webhook) : 0)
 }

@@ -1,12 +1,12 @@
 /** The hosts in a run. Each host that crashes or is closed is replaced by a new host. */
 import { FleetError, messageOf } from '../../../src/contracts/errors.js'
 import type { FleetEvent } from '../../../src/contracts/events.js'
-import type { Fleet } from '../../../src/contracts/fleet.js'
 import type { FleetOptions } from '../../../src/contracts/options.js'
 import type { Invariants } from '../invariants/invariants.js'
 import type { BackendModel } from '../models/backend-model.js'
 import type { StoreModel } from '../models/store-model.js'
-import { Host } from './host.js'
+import type { WebhookModel } from '../models/webhook-model.js'
+import { type CreateFleet, Host } from './host.js'
 import type { Lease } from './lease.js'
 import type { World } from './world.js'
 
@@ -16,11 +16,12 @@ export interface HostPoolDependencies {
   readonly backend: BackendModel
   readonly store: StoreModel
   readonly lease: Lease
+  readonly webhooks: WebhookModel
   readonly invariants: Pick<Invariants, 'sessionEnds' | 'waitingCallers'>
 }
 
 export interface HostPoolOptions {
-  readonly createFleet: (options: FleetOptions) => Promise<Fleet>
+  readonly createFleet: CreateFleet
   readonly limits: NonNullable<FleetOptions['limits']>
   readonly onEvent: (host: Host, event: FleetEvent) => void
 }
@@ -39,7 +40,7 @@ export class HostPool {
 
   start(): void {
     const { world } = this
-    const { backend, store, lease, invariants } = this.deps()
+    const { backend, store, lease, webhooks, invariants } = this.deps()
     const { createFleet, limits, onEvent } = this.options
     const host: Host = new Host(
       world,
@@ -49,7 +50,10 @@ export class HostPool {
     )
     this.all.push(host)
     world.note(`${host.name} starts`)
-    const adapters = { backend: backend.for(host), store: store.for(host), elector: lease.elector(host) }
+    const adapters = {
+      ...{ backend: backend.for(host), store: store.for(host), elector: lease.elector(host) },
+      askWebhook: webhooks.for(host),
+    }
     host.start(createFleet, adapters, limits).catch((error: unknown) => {
       // A host that fails to start is restarted, as a supervisor would do.
       world.note(`${host.name} could not start: ${messageOf(error)}`)

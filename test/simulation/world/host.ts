@@ -8,13 +8,19 @@ import type { Elector } from '../../../src/contracts/elector.js'
 import type { EventOf, FleetEvent } from '../../../src/contracts/events.js'
 import type { Fleet } from '../../../src/contracts/fleet.js'
 import type { FleetOptions } from '../../../src/contracts/options.js'
+import type { AskWebhook } from '../../../src/contracts/scaling-demand.js'
 import type { Store } from '../../../src/contracts/store.js'
+import { allowedOrigin } from '../models/webhook-model.js'
 import type { World } from './world.js'
+
+/** `askWebhook` answers the webhooks of scaling policies. */
+export type CreateFleet = (options: FleetOptions, askWebhook: AskWebhook) => Promise<Fleet>
 
 export interface HostAdapters {
   readonly backend: Backend
   readonly store: Store
   readonly elector: Elector
+  readonly askWebhook: AskWebhook
 }
 
 /** The fleet may not notice a suspension shorter than this, and then it does not restart its heartbeat timeouts. */
@@ -95,19 +101,21 @@ export class Host {
   }
 
   async start(
-    createFleet: (options: FleetOptions) => Promise<Fleet>,
-    adapters: HostAdapters,
+    createFleet: CreateFleet,
+    { askWebhook, ...adapters }: HostAdapters,
     limits: NonNullable<FleetOptions['limits']>,
   ): Promise<void> {
-    const fleet = await createFleet({
+    const options = {
       ...adapters,
       limits,
-      logger: false,
+      logger: false as const,
       clock: this.clock(),
       agent: { external: 'agent:56001' },
       // What has ended while no host ran may be told before the fleet is there.
-      on: { SessionEnded: (event) => (this.alive ? this.onSessionEnded(event) : undefined) },
-    })
+      on: { SessionEnded: (event: EventOf<'SessionEnded'>) => (this.alive ? this.onSessionEnded(event) : undefined) },
+      scalingWebhooks: [allowedOrigin],
+    } satisfies FleetOptions
+    const fleet = await createFleet(options, askWebhook)
     if (!this.alive) return
     this.fleet = fleet
     this.leadsSince = this.world.elapsedMs
