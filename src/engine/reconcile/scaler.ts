@@ -4,12 +4,14 @@ import { mergedData } from '../../rules/lifecycle/server-data.js'
 import { serverName, suffixLength } from '../../rules/model/names.js'
 import { draftOf, type EndingReason, keyOf, type Server } from '../../rules/model/resources.js'
 import { planRollout } from '../../rules/planning/rollout.js'
-import { besideMisfits, plan } from '../../rules/planning/scaling.js'
+import { besideMisfits, emptiestNodesFirst, plan } from '../../rules/planning/scaling.js'
 import { graceSecondsOf } from '../../rules/validation/pod-template.js'
 import { type EngineContext, serverEvent } from '../context.js'
 import { lateReason } from '../instances/late-starts.js'
 import type { ScalingPolicies } from './scaling-policies.js'
 import type { Bucket, BuildEntry, ServerEntry } from '../state/entries.js'
+import type { LinkedSet } from '../state/linked-set.js'
+import type { Machine } from '../state/machine-loads.js'
 import { inUse, isAged, isCurrent, isHealthy, lateServers, scaledSpec, standingByIn } from '../state/queries.js'
 
 export interface ScalerDependencies {
@@ -242,15 +244,34 @@ export class Scaler {
     let left = count
     for (const name of buckets) {
       const bucket = build.buckets[name]
-      for (; left > 0 && bucket.size > 0; left--) {
+      const isStarting = startingBuckets.has(name)
+      const ordered = reason === 'ScaledDown' && !isStarting ? this.#emptiestFirst(bucket, left) : []
+      for (let i = 0; left > 0 && bucket.size > 0; left--, i++) {
+        const preferred = ordered[i]
         // Among starting servers, terminate the newest, because the others will be ready sooner.
-        const entry = startingBuckets.has(name) ? bucket.last : bucket.first
+        const usual = isStarting ? bucket.last : bucket.first
+        const entry = preferred && bucket.has(preferred) ? preferred : usual
         if (!entry) continue
         const event = { type: 'end' as const, reason, message: typeof message === 'string' ? message : message(entry) }
         inventory.update(entry, transition(entry.record, event, clock.now()))
       }
     }
   }
+
+  /** The first `count` servers of a bucket in the order by nodes. Empty if that does not matter: all of them go, or all are on one node. */
+  #emptiestFirst(bucket: LinkedSet<ServerEntry>, count: number): readonly ServerEntry[] {
+    if (count === 0 || count >= bucket.size || !isOnSeveralNodes(bucket)) return []
+    const loads = this.#ctx.inventory.machineLoads
+    return emptiestNodesFirst(bucket, (entry) => loads.of(entry) ?? noMachine).slice(0, count)
+  }
+}
+
+const noMachine: Machine = { name: '', load: 0, servers: 0 }
+
+function isOnSeveralNodes(bucket: LinkedSet<ServerEntry>): boolean {
+  const node = bucket.first?.record.node
+  for (const { record } of bucket) if (record.node !== node) return true
+  return false
 }
 
 const drainingMessage = 'its build is draining'
