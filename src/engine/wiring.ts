@@ -33,6 +33,7 @@ import type { LeadershipGuard } from './persistence/leadership-guard.js'
 import { Loader } from './persistence/loader.js'
 import { ServerWriter } from './persistence/server-writer.js'
 import { StoreResync } from './persistence/store-resync.js'
+import { BudgetShares } from './reconcile/budget-shares.js'
 import { Drainer } from './reconcile/drain.js'
 import { FailoverGrace } from './reconcile/failover-grace.js'
 import { Preparation } from './reconcile/preparation.js'
@@ -269,13 +270,14 @@ function engineContext(
   inventory: Inventory,
   enqueue: (build: BuildEntry) => void,
 ): EngineContext {
-  const { clock, limits, logger } = options
+  const { budget, clock, limits, logger } = options
   return {
     backend: guard.backend,
     store: guard.store,
     clock,
     responsiveClock: new ResponsiveClock(clock),
     limits,
+    budget,
     logger,
     emitter,
     inventory,
@@ -340,6 +342,7 @@ function reconcileParts(ctx: EngineContext, observers: Observers, deps: Reconcil
   const failoverGrace = new FailoverGrace(ctx)
   const scaler = new Scaler(ctx, {
     policies: deps.policies,
+    budget: ctx.budget && new BudgetShares(ctx, ctx.budget, { conditions }),
     callers: deps.callers,
     choosyCallers: deps.choosyCallers,
     protectedSurplus: (build) => failoverGrace.surplusOf(build),

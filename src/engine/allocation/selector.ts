@@ -266,7 +266,7 @@ function withoutAnnotations(change: Selection['change']): Selection['change'] {
 }
 
 function isInUse(build: BuildEntry): boolean {
-  return inUse(build) >= build.record.spec.max
+  return inUse(build) >= Math.min(build.record.spec.max, build.budgetMax)
 }
 
 /** The server of a request that names one, whether it is reserved or not. Undefined if it cannot be allocated to the request now. */

@@ -189,7 +189,8 @@ export class ScalingPolicies {
     scaling.agesDueAt = now.elapsed + ageReviewMs
     // Without room for another, one would end before the next is ready.
     const hasRoom =
-      serverCount(build) - build.buckets.terminating.size < scaling.source.max && build.withoutPort.size === 0
+      serverCount(build) - build.buckets.terminating.size < Math.min(scaling.source.max, build.budgetMax) &&
+      build.withoutPort.size === 0
     const { ready, outdatedReady } = build.buckets
     const most = hasRoom ? Math.max(1, Math.floor((ready.size + outdatedReady.size) / 10)) : 0
     inventory.setAged(scaling, new Set([...left, ...[...ready].filter(isOld).toSorted(byAge)].slice(0, most)))

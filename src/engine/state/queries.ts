@@ -51,6 +51,15 @@ export function serverCount({ buckets }: BuildEntry): number {
   return count
 }
 
+/** Counts terminating servers whose termination is not in the store yet. */
+export function unsavedTerminations({ buckets }: BuildEntry): number {
+  let count = 0
+  for (const { stored, recordDeleted } of buckets.terminating) {
+    if (stored?.state !== 'Terminating' && !recordDeleted) count++
+  }
+  return count
+}
+
 /** Returns the bucket that the entry belongs in. */
 export function bucketOf(entry: ServerEntry): Bucket {
   const current = isCurrent(entry)
