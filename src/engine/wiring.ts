@@ -154,6 +154,7 @@ export function wireEngine(engineDeps: EngineDependencies, state: EngineState) {
     watcher,
     drainer,
     isDraining,
+    capacityFreed: (build) => waitQueue.capacityFreed(build),
     parkedHeartbeats,
     ...counts,
   })
@@ -329,6 +330,7 @@ interface ReconcilePartDependencies {
   readonly drainer: Drainer
   readonly parkedHeartbeats: ParkedHeartbeats
   readonly isDraining: () => boolean
+  readonly capacityFreed: (build: BuildEntry) => void
   readonly callers: ScalerDependencies['callers']
   readonly choosyCallers: ScalerDependencies['choosyCallers']
 }
@@ -342,7 +344,7 @@ function reconcileParts(ctx: EngineContext, observers: Observers, deps: Reconcil
   const failoverGrace = new FailoverGrace(ctx)
   const scaler = new Scaler(ctx, {
     policies: deps.policies,
-    budget: ctx.budget && new BudgetShares(ctx, ctx.budget, { conditions }),
+    budget: ctx.budget && new BudgetShares(ctx, ctx.budget, { conditions, capacityFreed: deps.capacityFreed }),
     callers: deps.callers,
     choosyCallers: deps.choosyCallers,
     protectedSurplus: (build) => failoverGrace.surplusOf(build),

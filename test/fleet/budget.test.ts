@@ -168,6 +168,40 @@ describe('the guaranteed part of a build', () => {
   })
 })
 
+describe('a caller whom servers of several builds fit', () => {
+  const counters = { rooms: { count: 0, capacity: 2 } }
+  const select = [{ builds: ['arena'] }, { builds: ['duel'] }]
+
+  it('gets one of the build that the budget has room for', async () => {
+    const builds: Builds = {
+      arena: { counters },
+      duel: { counters, budget: { guaranteed: 1 } },
+      lobby: { standingBy: 9 },
+    }
+    const { scene, fleet } = await opened({ servers: 5 }, builds)
+    await fleet.builds.update('lobby', { budget: { priority: 1 } })
+    await scene.clock.advance(20_000)
+    expect(await counts(fleet)).toEqual({ arena: [0, 0], duel: [0, 0], lobby: [4, 0] })
+    const waiting = fleet.allocate({ sessionID: session(1), select }, { waitMs: minute })
+    await scene.clock.advance(20_000)
+    expect((await waiting).server.name).toMatch(/^duel-/)
+  })
+
+  it('gets one as soon as the budget has room', async () => {
+    const builds: Builds = {
+      lobby: { standingBy: 3, budget: { priority: 1 } },
+      arena: { counters, max: 0 },
+      duel: { counters },
+    }
+    const { scene, fleet } = await opened({ servers: 3 }, builds)
+    const waiting = fleet.allocate({ sessionID: session(1), select }, { waitMs: minute })
+    await scene.clock.advance(10_000)
+    await fleet.builds.patch('lobby', { standingBy: 2 })
+    await scene.clock.advance(20_000)
+    expect((await waiting).server.name).toMatch(/^duel-/)
+  })
+})
+
 describe('a budget of CPU and memory', () => {
   const template = (cpu: string, memory: string) => ({
     spec: { containers: [{ name: 'game', resources: { requests: { cpu, memory } } }] },

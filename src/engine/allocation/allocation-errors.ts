@@ -4,7 +4,7 @@ import { counted, shown } from '../../rules/validation/problem.js'
 import { buildHealth } from '../../rules/model/build-status.js'
 import { causeOfShortage, noServerCode } from '../../rules/planning/server-choice.js'
 import type { BuildEntry, ServerEntry } from '../state/entries.js'
-import { countsOf, inUse } from '../state/queries.js'
+import { countsOf, inUse, maxServersOf } from '../state/queries.js'
 
 /** The caller may have given the name of a build instead of its buildID. */
 export function noBuildError(builds: Iterable<BuildEntry>, buildID: string): FleetError {
@@ -19,7 +19,7 @@ export function noServerError(build: BuildEntry, waitedMs: number): FleetError {
   const { name, spec, conditions } = record
   const after = afterWaiting(waitedMs)
   const isUnhealthy = buildHealth(record) === 'Unhealthy'
-  const code = noServerCode(inUse(build), Math.min(spec.max, build.budgetMax))
+  const code = noServerCode(inUse(build), maxServersOf(build))
   const cause = causeOfShortage({
     conditions,
     initializing: buckets.initializing.size,

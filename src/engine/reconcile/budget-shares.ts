@@ -30,6 +30,8 @@ const reasons: Readonly<Record<Resource, string>> = { servers: 'Servers', cpu: '
 
 export interface BudgetDependencies {
   readonly conditions: Pick<Conditions, 'update'>
+  /** Called when a build may have more servers than before. */
+  readonly capacityFreed: (build: BuildEntry) => void
 }
 
 /** What a build may have. */
@@ -84,7 +86,9 @@ export class BudgetShares {
     const wanted = used + Math.max(0, mayGrow ? idle : Math.min(idle, existing - used))
     const account = this.#update(build, wanted, existing)
     const max = this.#mostOf(account)
+    const before = build.budgetMax
     build.budgetMax = Math.max(max, entitledTo(account))
+    if (build.budgetMax > before) this.#deps.capacityFreed(build)
     if (max < account.share.servers) this.#waiting.add(build)
     else this.#waiting.delete(build)
     return { max, isShort: account.share.servers < wanted, nextMs: this.#tell(account) }

@@ -17,7 +17,7 @@ import { windowAt } from '../../rules/scaling/windows.js'
 import { buildEvent, type EngineContext } from '../context.js'
 import { type Conditions, hasCondition } from '../reporting/conditions.js'
 import type { BuildEntry, ServerEntry } from '../state/entries.js'
-import { inUse, serverCount, standingByIn, startingIn } from '../state/queries.js'
+import { inUse, maxServersOf, serverCount, standingByIn, startingIn } from '../state/queries.js'
 import type { Cached, Override, ScalingState } from '../state/scaling-state.js'
 
 /** How often, at most, an event tells a number that the same policy has decided. */
@@ -189,8 +189,7 @@ export class ScalingPolicies {
     scaling.agesDueAt = now.elapsed + ageReviewMs
     // Without room for another, one would end before the next is ready.
     const hasRoom =
-      serverCount(build) - build.buckets.terminating.size < Math.min(scaling.source.max, build.budgetMax) &&
-      build.withoutPort.size === 0
+      serverCount(build) - build.buckets.terminating.size < maxServersOf(build) && build.withoutPort.size === 0
     const { ready, outdatedReady } = build.buckets
     const most = hasRoom ? Math.max(1, Math.floor((ready.size + outdatedReady.size) / 10)) : 0
     inventory.setAged(scaling, new Set([...left, ...[...ready].filter(isOld).toSorted(byAge)].slice(0, most)))

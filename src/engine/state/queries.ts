@@ -124,6 +124,11 @@ export function scaledSpec(build: BuildEntry, maxServers: number): BuildSpec {
   return withSessionsStandingBy(clamped(decidedScaling(build)?.spec ?? record.spec, maxServers), places)
 }
 
+/** How many servers the build may have by its spec and by the fleet's budget. */
+export function maxServersOf({ budgetMax, record }: BuildEntry): number {
+  return Math.min(record.spec.max, budgetMax)
+}
+
 /** What the scaling policies of the present spec have decided. */
 export function decidedScaling({ record, scaling }: BuildEntry): ScalingState | undefined {
   return scaling?.source === record.spec ? scaling : undefined
