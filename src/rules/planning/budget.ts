@@ -144,7 +144,14 @@ function highestLevel(open: readonly Draft[], free: Amounts): number {
 }
 
 function fits(open: readonly Draft[], level: number, free: Amounts): boolean {
-  let left = free
-  for (const draft of open) left = without(left, draft.size, missingTo(draft, level))
-  return resources.every((resource) => left[resource] >= Math.min(0, free[resource]))
+  let [servers, cpu, memory] = [0, 0, 0]
+  for (const draft of open) {
+    const count = missingTo(draft, level)
+    servers += count * draft.size.servers
+    cpu += count * draft.size.cpu
+    memory += count * draft.size.memory
+  }
+  // What none of them needs may be exceeded already.
+  const isEnough = (needed: number, left: number) => needed === 0 || needed <= left
+  return isEnough(servers, free.servers) && isEnough(cpu, free.cpu) && isEnough(memory, free.memory)
 }

@@ -102,6 +102,7 @@ export class Host {
     const fleet = await createFleet({
       ...adapters,
       limits,
+      ...(this.world.budget !== undefined && { budget: { servers: this.world.budget } }),
       logger: false,
       clock: this.clock(),
       agent: { external: 'agent:56001' },
