@@ -56,6 +56,7 @@ export type {
 } from './contracts/observer.js'
 export {
   type AgentOptions,
+  type BudgetOptions,
   defaultLimits,
   type DrainOptions,
   type DrainResult,
@@ -108,6 +109,7 @@ export type {
 export {
   type ApplyResult,
   type Build,
+  type BuildBudget,
   type BuildSpec,
   type Condition,
   type ConditionType,

@@ -7,7 +7,8 @@ import { declaredEnvironment, portName, sdkConfigFile, type SdkConfigInput } fro
 import { type GameContainer, gameContainerOf } from '../../src/rules/validation/pod-template.js'
 import { shown } from '../../src/rules/validation/problem.js'
 import { platformOn } from '../shared/option-reader.js'
-import { quantityOf, readImageName } from '../shared/template-values.js'
+import { quantityOf } from '../../src/rules/model/quantity.js'
+import { readImageName } from '../shared/image-name.js'
 import { type Identity, labelsOf } from './containers/labels.js'
 import { isPullPolicy, pullPolicies, type PullPolicy, type ResolvedDockerOptions } from './options.js'
 

@@ -148,6 +148,16 @@ export const settings = {
     meaning:
       'Requests per second that one client may make to both APIs together, with bursts of twice as many; more get 429. A client is an address (IPv6: a /64), and each valid token of it. `off`: no limit. Heartbeats and probes are never limited.',
   },
+  BUDGET_SERVERS: {
+    type: 'number',
+    meaning:
+      "Number of servers that all builds together may have. `spec.budget` of a build says what part of it is its own, and who goes first. Matches never end for it. Default: only each build's `max` counts.",
+  },
+  BUDGET_CPU: {
+    meaning:
+      'CPU cores that all servers together may request in their templates, such as `16` or `500m`. Servers that request none count as 0. Default: unlimited.',
+  },
+  BUDGET_MEMORY: { meaning: 'The same for memory, such as `64Gi`.' },
   AUDIT: {
     type: 'switch',
     fallback: 'on',

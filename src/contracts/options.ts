@@ -1,6 +1,8 @@
 /** The options of a fleet, with defaults and units. */
 import { defaultApiGroup } from '../rules/model/wire.js'
-import { isObject, shown } from '../rules/validation/problem.js'
+import { quantityOf } from '../rules/model/quantity.js'
+import type { Amounts } from '../rules/planning/budget.js'
+import { counted, isObject, shown } from '../rules/validation/problem.js'
 import type { Backend } from './backend.js'
 import type { AuditedCallOptions } from './call-options.js'
 import { type Clock, systemClock } from './clock.js'
@@ -56,6 +58,8 @@ export interface FleetOptions {
   /** API group in the `apiVersion` of resources. Default: `mps.gamekeeper.com`. */
   readonly apiGroup?: string
   readonly limits?: Partial<FleetLimits>
+  /** What all builds together may have. `spec.budget` of a build says what part of it is its own, and who goes first. Default: unlimited. */
+  readonly budget?: BudgetOptions
   /**
    * Listeners, as for `fleet.on`, that hear every event of this host: also what happened while no host ran, such as sessions that have
    * ended, which the fleet may find out before `createFleet` resolves.
@@ -85,6 +89,19 @@ export interface FleetOptions {
    * none, since whoever may create builds could otherwise have a host call any URL that it reaches.
    */
   readonly scalingWebhooks?: readonly string[]
+}
+
+/**
+ * Limits of the whole fleet: one or more of these. A server counts with what the containers of its build's template request, and with 0 for
+ * what they do not request. Matches never end for a budget.
+ */
+export interface BudgetOptions {
+  /** Number of servers. An integer ≥ 1. */
+  readonly servers?: number
+  /** CPU cores, as a Kubernetes quantity: `16` or `'500m'`. */
+  readonly cpu?: string | number
+  /** Bytes of memory, as a Kubernetes quantity: `'64Gi'`. */
+  readonly memory?: string | number
 }
 
 /** Invalid values are rejected with `invalid`, and nothing is drained. */
@@ -201,6 +218,7 @@ export const defaultLimits: FleetLimits = Object.freeze({
 export interface ResolvedOptions {
   readonly apiGroup: string
   readonly audit: boolean
+  readonly budget: FleetBudget | undefined
   readonly limits: FleetLimits
   readonly logger: Logger
   readonly clock: Clock
@@ -208,6 +226,13 @@ export interface ResolvedOptions {
   readonly forwarding: ForwardingOptions | undefined
   readonly scalingPolicies: ReadonlyMap<string, ScalingFunction>
   readonly scalingWebhooks: ReadonlySet<string>
+}
+
+/** A budget, as the fleet keeps to it. */
+export interface FleetBudget {
+  readonly limits: Amounts
+  /** For people: `10 servers, 64Gi of memory`. */
+  readonly text: string
 }
 
 const fleetOptionTypes: OptionTypes<FleetOptions> = {
@@ -220,6 +245,7 @@ const fleetOptionTypes: OptionTypes<FleetOptions> = {
   acceptStoreLoss: aBoolean,
   apiGroup: aString,
   limits: anObject,
+  budget: { ...anObject, must: 'must be an object, such as { servers: 100 }' },
   on: anObject,
   logger: aLogger,
   clock: aClock,
@@ -233,6 +259,17 @@ const agentOptionTypes: OptionTypes<AgentOptions & { readonly external: string }
   port: aNumber,
   address: aString,
   external: aString,
+}
+
+const aQuantity = {
+  must: "must be a Kubernetes quantity above 0, such as 16, '500m' or '64Gi'",
+  is: (value: unknown) => (typeof value === 'string' || typeof value === 'number') && quantityOf(String(value)) > 0,
+}
+
+const budgetTypes: OptionTypes<BudgetOptions> = {
+  servers: { must: 'must be an integer ≥ 1', is: (value) => Number.isSafeInteger(value) && Number(value) >= 1 },
+  cpu: aQuantity,
+  memory: aQuantity,
 }
 
 const forwardingTypes: OptionTypes<ForwardingOptions> = { address: required(aString), secret: aString }
@@ -253,6 +290,7 @@ export function resolveOptions(options: FleetOptions): ResolvedOptions {
   return Object.freeze({
     apiGroup: options.apiGroup ?? defaultApiGroup,
     audit: options.audit ?? true,
+    budget: options.budget && resolveBudget(options.budget),
     limits: resolveLimits({
       ...(options.backend.capabilities.development && { silenceMs: pauseMs }),
       ...options.limits,
@@ -264,6 +302,25 @@ export function resolveOptions(options: FleetOptions): ResolvedOptions {
     scalingPolicies: new Map(Object.entries(options.scalingPolicies ?? {})),
     scalingWebhooks: new Set(options.scalingWebhooks),
   })
+}
+
+function resolveBudget(budget: BudgetOptions): FleetBudget {
+  checkOptions('createFleet: budget', budget, budgetTypes)
+  const { servers, cpu, memory } = budget
+  const parts = [
+    ...(servers === undefined ? [] : [counted(servers, 'server')]),
+    ...(cpu === undefined ? [] : [`${cpu} CPU`]),
+    ...(memory === undefined ? [] : [`${memory} of memory`]),
+  ]
+  if (parts.length === 0) {
+    throw new FleetError('invalid', 'createFleet: budget must have servers, cpu or memory, but has none of them')
+  }
+  const limits = {
+    servers: servers ?? Infinity,
+    cpu: cpu === undefined ? Infinity : Math.round(quantityOf(String(cpu)) * 1_000),
+    memory: memory === undefined ? Infinity : Math.floor(quantityOf(String(memory))),
+  }
+  return Object.freeze({ limits: Object.freeze(limits), text: parts.join(', ') })
 }
 
 function checkListener(type: string, listener: unknown): void {

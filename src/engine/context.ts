@@ -7,7 +7,7 @@ import type { Clock } from '../contracts/clock.js'
 import type { FleetError } from '../contracts/errors.js'
 import type { FleetEmitter } from '../contracts/events.js'
 import type { Logger } from '../contracts/logger.js'
-import type { FleetLimits } from '../contracts/options.js'
+import type { FleetBudget, FleetLimits } from '../contracts/options.js'
 import type { Store } from '../contracts/store.js'
 import type { BackoffLimits } from '../rules/lifecycle/backoff.js'
 import type { Build, Ref } from '../rules/model/resources.js'
@@ -23,6 +23,8 @@ export interface EngineContext {
   readonly clock: Clock
   readonly responsiveClock: ResponsiveClock
   readonly limits: FleetLimits
+  /** What all builds together may have. Undefined: no limit. */
+  readonly budget: FleetBudget | undefined
   readonly logger: Logger
   readonly emitter: Pick<FleetEmitter, 'emit'>
   readonly inventory: Inventory

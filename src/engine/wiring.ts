@@ -34,6 +34,7 @@ import type { LeadershipGuard } from './persistence/leadership-guard.js'
 import { Loader } from './persistence/loader.js'
 import { ServerWriter } from './persistence/server-writer.js'
 import { StoreResync } from './persistence/store-resync.js'
+import { BudgetShares } from './reconcile/budget-shares.js'
 import { Drainer } from './reconcile/drain.js'
 import { FailoverGrace } from './reconcile/failover-grace.js'
 import { Preparation } from './reconcile/preparation.js'
@@ -163,6 +164,7 @@ export function wireEngine(engineDeps: EngineDependencies, state: EngineState) {
     watcher,
     drainer,
     isDraining,
+    capacityFreed: (build) => waitQueue.capacityFreed(build),
     parkedHeartbeats,
     ...counts,
   })
@@ -284,13 +286,14 @@ function engineContext(
   inventory: Inventory,
   enqueue: (build: BuildEntry) => void,
 ): EngineContext {
-  const { clock, limits, logger } = options
+  const { budget, clock, limits, logger } = options
   return {
     backend: guard.backend,
     store: guard.store,
     clock,
     responsiveClock: new ResponsiveClock(clock),
     limits,
+    budget,
     logger,
     emitter,
     inventory,
@@ -342,6 +345,7 @@ interface ReconcilePartDependencies {
   readonly drainer: Drainer
   readonly parkedHeartbeats: ParkedHeartbeats
   readonly isDraining: () => boolean
+  readonly capacityFreed: (build: BuildEntry) => void
   readonly callers: ScalerDependencies['callers']
   readonly choosyCallers: ScalerDependencies['choosyCallers']
 }
@@ -355,6 +359,7 @@ function reconcileParts(ctx: EngineContext, observers: Observers, deps: Reconcil
   const failoverGrace = new FailoverGrace(ctx)
   const scaler = new Scaler(ctx, {
     policies: deps.policies,
+    budget: ctx.budget && new BudgetShares(ctx, ctx.budget, { conditions, capacityFreed: deps.capacityFreed }),
     callers: deps.callers,
     choosyCallers: deps.choosyCallers,
     protectedSurplus: (build) => failoverGrace.surplusOf(build),

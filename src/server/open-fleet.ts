@@ -15,8 +15,9 @@ import { countServers } from './shutdown.js'
 /** Throws UsageError, naming the variable, if a port or directory cannot be used. */
 export async function openFleet(config: Config, log: ServerLog): Promise<Fleet> {
   const { apiGroup, audit, scalingWebhooks } = config
+  const budget = config.budget && { budget: config.budget }
   if (config.backend === 'memory') {
-    return createFleet({ backend: backendOf(config, log), apiGroup, audit, scalingWebhooks, logger: log })
+    return createFleet({ backend: backendOf(config, log), apiGroup, audit, scalingWebhooks, ...budget, logger: log })
   }
   // If AGENT_ADDRESS contains a port, or the port is fixed in a cluster, there is no port to store.
   const fixed = config.agentAddress?.includes(':') === true || (config.backend === 'kubernetes' && config.agentPort > 0)
@@ -50,6 +51,7 @@ async function openAt(config: Config, log: ServerLog, previousPort: number | und
       audit: config.audit,
       scalingWebhooks: config.scalingWebhooks,
       acceptStoreLoss: config.acceptStoreLoss,
+      ...(config.budget && { budget: config.budget }),
       ...(config.forwarding && { forwarding: { address: config.forwarding.address } }),
       agent: {
         port,

@@ -4,8 +4,9 @@ import { resolve } from 'node:path'
 import { UsageError } from '../config/usage-error.js'
 import { type SettingName, settings } from '../config/variables.js'
 import type { BearerToken, Compat, Role, SessionIDs, TlsOptions } from '../http/index.js'
-import type { PortRange } from '../index.js'
+import type { BudgetOptions, PortRange } from '../index.js'
 import { isLoopback } from '../platform/http-server.js'
+import { quantityOf } from '../rules/model/quantity.js'
 import { type LogLevel, logLevels } from './log.js'
 
 type Defaulted = { [N in SettingName]: (typeof settings)[N] extends { fallback: string } ? N : never }[SettingName]
@@ -49,6 +50,7 @@ export interface Config {
   readonly sample: boolean
   /** Requests per second of one client. Undefined: no limit. */
   readonly rateLimit: number | undefined
+  readonly budget: BudgetOptions | undefined
   readonly audit: boolean
   readonly acceptStoreLoss: boolean
   /** If empty, callers are not authenticated by token. */
@@ -116,6 +118,7 @@ export function readServerConfig(env: Readonly<Record<string, string | undefined
     cordonNoticeMs: readSeconds('CORDON_NOTICE_SECONDS', variable('CORDON_NOTICE_SECONDS')),
     sample: oneOf('SAMPLE', text('SAMPLE'), ['on', 'off']) === 'on',
     rateLimit: readRateLimit('RATE_LIMIT', text('RATE_LIMIT')),
+    budget: readBudget(variable),
     audit: oneOf('AUDIT', text('AUDIT'), ['on', 'off']) === 'on',
     acceptStoreLoss: oneOf('ACCEPT_STORE_LOSS', text('ACCEPT_STORE_LOSS'), ['0', '1']) === '1',
     tokens,
@@ -194,6 +197,16 @@ function readForwarding(backend: string, port: number, variable: VariableReader)
   return { address: /:\d+$/.test(address) ? address : `${address}:${port}`, port }
 }
 
+function readBudget(variable: VariableReader): BudgetOptions | undefined {
+  const [servers, cpu, memory] = [variable('BUDGET_SERVERS'), variable('BUDGET_CPU'), variable('BUDGET_MEMORY')]
+  if (servers === undefined && cpu === undefined && memory === undefined) return undefined
+  return {
+    ...(servers !== undefined && { servers: readCount('BUDGET_SERVERS', servers) }),
+    ...(cpu !== undefined && { cpu: readQuantity('BUDGET_CPU', cpu, '16 or 500m') }),
+    ...(memory !== undefined && { memory: readQuantity('BUDGET_MEMORY', memory, '64Gi') }),
+  }
+}
+
 function readTls(variable: VariableReader): TlsOptions | undefined {
   const [cert, key, ca] = [variable('TLS_CERT'), variable('TLS_KEY'), variable('TLS_CLIENT_CA')]
   if (cert === undefined && key === undefined && ca === undefined) return undefined
@@ -255,6 +268,17 @@ function readRateLimit(name: SettingName, value: string): number | undefined {
   const perSecond = /^\d{1,6}$/.test(value) ? Number(value) : 0
   if (perSecond < 1) throw invalid(name, 'must be a number of requests per second from 1 to 999999, or off', value)
   return perSecond
+}
+
+function readCount(name: SettingName, value: string): number {
+  const count = /^\d{1,8}$/.test(value) ? Number(value) : 0
+  if (count < 1) throw invalid(name, 'must be a number from 1 to 99999999', value)
+  return count
+}
+
+function readQuantity(name: SettingName, value: string, example: string): string {
+  if (!(quantityOf(value) > 0)) throw invalid(name, `must be a Kubernetes quantity above 0, such as ${example}`, value)
+  return value
 }
 
 function readRange(name: SettingName, value: string): PortRange {

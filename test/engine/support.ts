@@ -121,6 +121,7 @@ export function contextOf(
     clock,
     responsiveClock: new ResponsiveClock(clock),
     limits: { ...defaultLimits, ...given.limits },
+    budget: undefined,
     logger: silentLogger,
     emitter,
     inventory,

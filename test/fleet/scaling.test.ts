@@ -1,5 +1,5 @@
 /** Scaling: how many servers a build has, which terminate first, and that no match is terminated. */
-import type { InstanceSpec } from 'gamekeeper'
+import type { Fleet, InstanceSpec } from 'gamekeeper'
 import { describe, expect, it } from 'vitest'
 import {
   aBuild,
@@ -184,6 +184,47 @@ describe('scaling down', () => {
     await scene.clock.advance(60_000)
     expect(await statusOf(fleet)).toMatchObject({ currentStandingBy: 2, currentPending: 0, currentInitializing: 0 })
     expect([scene.backend.servers().length, (await scene.records.servers.list()).length]).toEqual([2, 2])
+  })
+})
+
+describe('scaling down on several nodes', () => {
+  const nodes = ['north', 'east', 'south']
+
+  async function idleByNode(fleet: Fleet, build = 'arena'): Promise<Record<string, number>> {
+    const idle = (await serversBy(fleet, 'StandingBy')).filter(({ metadata }) => metadata.name.startsWith(build))
+    return Object.fromEntries(nodes.map((name) => [name, idle.filter(({ status }) => status.nodeName === name).length]))
+  }
+
+  it('empties the nodes with the fewest sessions first, also those of other builds, and after a restart', async () => {
+    const { scene, fleet } = await standing(0, 30, { memory: { nodes } })
+    await fleet.builds.create(aBuild({ name: 'duel', standingBy: 9, max: 9 }))
+    await untilReady(scene, fleet, 9, 'duel')
+    for (const id of [1, 2, 3]) await fleet.allocate(ask(id), { waitMs: 60_000 })
+    await fleet.sessions.end(ask(2).sessionID)
+    await scene.clock.advance(60_000)
+    const used = (await serversBy(fleet, 'Active')).map(({ status }) => status.nodeName ?? '')
+    expect(new Set(used).size).toBe(2)
+    scene.crash()
+    const next = await scene.open()
+    await scene.clock.advance(10_000)
+    await next.builds.patch('duel', { standingBy: 6 })
+    await scene.clock.advance(10_000)
+    expect(await idleByNode(next, 'duel')).toEqual(
+      Object.fromEntries(nodes.map((name) => [name, used.includes(name) ? 3 : 0])),
+    )
+  })
+
+  it('empties one node after the other', async () => {
+    const { scene, fleet } = await standing(9, 9, { memory: { nodes } })
+    await fleet.builds.patch('arena', { standingBy: 6 })
+    await scene.clock.advance(10_000)
+    expect(Object.values(await idleByNode(fleet)).toSorted((a, b) => a - b)).toEqual([0, 3, 3])
+    await fleet.builds.patch('arena', { standingBy: 4 })
+    await scene.clock.advance(10_000)
+    expect(Object.values(await idleByNode(fleet)).toSorted((a, b) => a - b)).toEqual([0, 1, 3])
+    await fleet.builds.patch('arena', { standingBy: 2 })
+    await scene.clock.advance(10_000)
+    expect(Object.values(await idleByNode(fleet)).toSorted((a, b) => a - b)).toEqual([0, 0, 2])
   })
 })
 

@@ -190,12 +190,13 @@ export interface BuildOverrides {
   readonly graceSeconds?: number
   readonly buildMetadata?: Readonly<Record<string, string>>
   readonly scaling?: BuildSpec['scaling']
+  readonly budget?: BuildSpec['budget']
 }
 
 /** A build as a host app writes it. Its buildID defaults to its name. */
 export function aBuild(overrides: BuildOverrides = {}) {
   const { name = 'arena', namespace, buildID = name, standingBy = 2, max = 10, portsToExpose = [7777] } = overrides
-  const { crashesToMarkUnhealthy, graceSeconds, buildMetadata, scaling } = overrides
+  const { crashesToMarkUnhealthy, graceSeconds, buildMetadata, scaling, budget } = overrides
   return {
     metadata: { name, ...(namespace !== undefined && { namespace }) },
     spec: {
@@ -206,6 +207,7 @@ export function aBuild(overrides: BuildOverrides = {}) {
       ...(crashesToMarkUnhealthy !== undefined && { crashesToMarkUnhealthy }),
       ...(buildMetadata !== undefined && { buildMetadata }),
       ...(scaling !== undefined && { scaling }),
+      ...(budget !== undefined && { budget }),
       template: {
         spec: {
           containers: [{ name: 'game' }],

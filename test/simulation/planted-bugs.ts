@@ -246,6 +246,14 @@ const scaling: readonly PlantedBug[] = [
     to: 'webhook.answers = { ...webhook.answers, answer: undefined, failure }',
   },
   {
+    name: 'servers in use do not count to the budget',
+    standsFor: 'a budget of 100 servers, and 180 in the evening',
+    seeds: 300,
+    file: 'src/engine/reconcile/budget-shares.ts',
+    from: 'serverCount(build) - build.buckets.terminating.size + unsavedTerminations(build)',
+    to: 'serverCount(build) - build.buckets.terminating.size + unsavedTerminations(build) - inUse(build)',
+  },
+  {
     name: 'Pending servers do not count against max',
     standsFor: 'more servers than max: 510 of 500',
     file: 'src/rules/planning/scaling.ts',

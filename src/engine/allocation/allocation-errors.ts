@@ -4,7 +4,7 @@ import { counted, shown } from '../../rules/validation/problem.js'
 import { buildHealth } from '../../rules/model/build-status.js'
 import { causeOfShortage, noServerCode } from '../../rules/planning/server-choice.js'
 import type { BuildEntry, ServerEntry } from '../state/entries.js'
-import { countsOf, inUse } from '../state/queries.js'
+import { countsOf, inUse, maxServersOf } from '../state/queries.js'
 
 /** The caller may have given the name of a build instead of its buildID. */
 export function noBuildError(builds: Iterable<BuildEntry>, buildID: string): FleetError {
@@ -19,7 +19,7 @@ export function noServerError(build: BuildEntry, waitedMs: number): FleetError {
   const { name, spec, conditions } = record
   const after = afterWaiting(waitedMs)
   const isUnhealthy = buildHealth(record) === 'Unhealthy'
-  const code = noServerCode(inUse(build), spec.max)
+  const code = noServerCode(inUse(build), maxServersOf(build))
   const cause = causeOfShortage({
     conditions,
     initializing: buckets.initializing.size,
@@ -38,7 +38,8 @@ export function noServerError(build: BuildEntry, waitedMs: number): FleetError {
   switch (code) {
     case 'max-reached': {
       const advice = isUnhealthy ? unhealthyAdvice : '; retry when a match has ended'
-      const message = `every server of build ${name} is in use, and max is ${spec.max}${after}${advice}`
+      const limit = build.budgetMax < spec.max ? "the fleet's budget has no room for another" : `max is ${spec.max}`
+      const message = `every server of build ${name} is in use, and ${limit}${after}${advice}`
       return new FleetError(code, message, { details })
     }
     case 'none-standing-by': {

@@ -14,7 +14,6 @@ import {
   type Selection,
   selectsState,
 } from '../../rules/planning/selection.js'
-import { clamped } from '../../rules/planning/scaling.js'
 import { buildHealth } from '../../rules/model/build-status.js'
 import type { EngineContext } from '../context.js'
 import { hasCondition } from '../reporting/conditions.js'
@@ -22,7 +21,7 @@ import { bestByMachine, firstThatFits, fullestServer } from '../state/best-candi
 import { type AllocatableBucket, candidatesOf } from '../state/candidates.js'
 import type { BuildEntry, ServerEntry } from '../state/entries.js'
 import type { Inventory } from '../state/inventory.js'
-import { inUse, isBeingAllocated, serversForCallers, standingByIn, startingIn } from '../state/queries.js'
+import { inUse, isBeingAllocated, maxServersOf, serversForCallers, standingByIn, startingIn } from '../state/queries.js'
 import { causeOf, drainingError, noServerError } from './allocation-errors.js'
 import { noSelectedBuildError, selectedBuilds } from './selected-builds.js'
 import { selectorKeys } from './selective-index.js'
@@ -60,9 +59,11 @@ export class Selector {
 
   /**
    * The build in whose queue a caller waits if no server fits: the first whose new servers would fit and that can get another one, or
-   * else the first whose new servers would fit. If there is none, the caller waits until a server's data are changed, and does not count as
-   * demand. `current` is where the caller already waits; its own demand there does not count against it. Throws `not-found` or `draining` if all builds are missing or draining, and `invalid` if no build has a counter or list that the
-   * request names, because nothing adds one to a server. A request that names a server does not wait, so it always throws.
+   * else the first whose new servers would fit, preferably one that only the fleet's budget limits, since that may still give it room. If
+   * there is none, the caller waits until a server's data are changed, and does not count as demand. `current` is where the caller already
+   * waits; its own demand there does not count against it. Throws `not-found` or `draining` if all builds are missing or draining, and
+   * `invalid` if no build has a counter or list that the request names, because nothing adds one to a server. A request that names a server
+   * does not wait, so it always throws.
    */
   home(selection: Selection, current?: Home): Home {
     const { selectors, change, server } = selection
@@ -77,7 +78,7 @@ export class Selector {
         if (selector.state === 'active') continue
         if (!fits(build.initialData, selector, change)) continue
         if (this.#canGrow(build, current)) return { build, isDemand: true }
-        full ??= build
+        if (!full || (isLimitedByBudget(build) && !isLimitedByBudget(full))) full = build
       }
     }
     if (full) return { build: full, isDemand: true, isFull: true }
@@ -230,7 +231,7 @@ export class Selector {
     if (isBackingOff && startingIn(build) <= others) return false
     // A caller who needs a home has found that those that are ready do not fit.
     const taken = inUse(build) + standingByIn(build)
-    return taken + others < clamped(record.spec, limits.maxServersPerBuild).max
+    return taken + others < Math.min(maxServersOf(build), limits.maxServersPerBuild)
   }
 
   #refuseUnknownNames(selectors: readonly ServerSelector[], change: Selection['change']): void {
@@ -265,8 +266,12 @@ function withoutAnnotations(change: Selection['change']): Selection['change'] {
   return rest
 }
 
+function isLimitedByBudget({ budgetMax, record }: BuildEntry): boolean {
+  return budgetMax < record.spec.max
+}
+
 function isInUse(build: BuildEntry): boolean {
-  return inUse(build) >= build.record.spec.max
+  return inUse(build) >= maxServersOf(build)
 }
 
 /** The server of a request that names one, whether it is reserved or not. Undefined if it cannot be allocated to the request now. */

@@ -4,7 +4,7 @@ import { FleetError } from '../../contracts/errors.js'
 import type { BuildSpec } from '../../rules/model/resources.js'
 import { freePlacesOn } from '../state/candidates.js'
 import type { BuildEntry, ServerEntry } from '../state/entries.js'
-import { inUse, isReady, serversForCallers } from '../state/queries.js'
+import { inUse, isReady, maxServersOf, serversForCallers } from '../state/queries.js'
 import { type Link, LinkedSet, unlinked } from '../state/linked-set.js'
 import type { RetryGrace } from './retry-grace.js'
 import { insertByTicket, SelectiveIndex } from './selective-index.js'
@@ -196,10 +196,10 @@ export class WaitQueue {
     for (const waiter of [...this.#selective.naming(...specs)]) this.#reconsider(waiter)
   }
 
-  /** Call when a server of the build is ending: a caller whose builds were all full may be demand for this one now. */
+  /** Call when a server of the build is ending, or when it may have more: a caller whose builds were all full may be demand for this one now. */
   capacityFreed(build: BuildEntry): void {
     if (this.#full === 0) return
-    if (inUse(build) + serversForCallers(build, this.demand(build)) >= build.record.spec.max) return
+    if (inUse(build) + serversForCallers(build, this.demand(build)) >= maxServersOf(build)) return
     for (const waiter of this.#selective.naming(build.record.spec)) {
       if (waiter.home.isFull) this.#reconsider(waiter)
       if (!waiter.home.isFull && waiter.home.build === build) return

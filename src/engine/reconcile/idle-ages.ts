@@ -3,7 +3,7 @@ import type { Now } from '../../rules/scaling/policies.js'
 import { windowAt } from '../../rules/scaling/windows.js'
 import type { BuildEntry, ServerEntry } from '../state/entries.js'
 import type { Inventory } from '../state/inventory.js'
-import { serverCount } from '../state/queries.js'
+import { maxServersOf, serverCount } from '../state/queries.js'
 import { cached, type ScalingState } from '../state/scaling-state.js'
 
 /** How often the ages of idle servers are looked at. */
@@ -41,7 +41,7 @@ export class IdleAges {
     scaling.agesDueAt = now.elapsed + reviewMs
     // Without room for another, one would end before the next is ready.
     const hasRoom =
-      serverCount(build) - build.buckets.terminating.size < scaling.source.max && build.withoutPort.size === 0
+      serverCount(build) - build.buckets.terminating.size < maxServersOf(build) && build.withoutPort.size === 0
     const { ready, outdatedReady } = build.buckets
     const most = hasRoom ? Math.max(1, Math.floor((ready.size + outdatedReady.size) / 10)) : 0
     inventory.setAged(scaling, new Set([...left, ...[...ready].filter(isOld).toSorted(byAge)].slice(0, most)))

@@ -100,6 +100,8 @@ export class Reconciler {
   /** Clears conditions that no longer hold. Returns the time in ms after which to check again. */
   #clearConditions(build: BuildEntry): number | undefined {
     if (build.deleted || build.writing || build.record.conditions.length === 0) return undefined
+    // A budget that the fleet had before may have left its condition.
+    if (!this.#ctx.budget && hasCondition(build.record, 'BudgetReached')) return this.#clear(build, 'BudgetReached')
     const now = this.#ctx.clock.elapsed()
     const { pending, outdatedPending, late, outdatedLate } = build.buckets
     // During a back-off no server is Pending, but the cause may persist, so keep the condition.

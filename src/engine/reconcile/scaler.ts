@@ -2,18 +2,32 @@
 import { transition } from '../../rules/lifecycle/lifecycle.js'
 import { mergedData } from '../../rules/lifecycle/server-data.js'
 import { serverName, suffixLength } from '../../rules/model/names.js'
-import { draftOf, type EndingReason, keyOf, type Server } from '../../rules/model/resources.js'
+import { type BuildSpec, draftOf, type EndingReason, keyOf, type Server } from '../../rules/model/resources.js'
 import { planRollout } from '../../rules/planning/rollout.js'
-import { besideMisfits, plan } from '../../rules/planning/scaling.js'
+import { besideMisfits, emptiestNodesFirst, plan } from '../../rules/planning/scaling.js'
 import { graceSecondsOf } from '../../rules/validation/pod-template.js'
 import { type EngineContext, serverEvent } from '../context.js'
 import { lateReason } from '../instances/late-starts.js'
+import type { BudgetShares } from './budget-shares.js'
 import type { ScalingPolicies } from './scaling-policies.js'
 import type { Bucket, BuildEntry, ServerEntry } from '../state/entries.js'
-import { inUse, isAged, isCurrent, isHealthy, lateServers, scaledSpec, standingByIn } from '../state/queries.js'
+import type { LinkedSet } from '../state/linked-set.js'
+import type { Machine } from '../state/machine-loads.js'
+import {
+  inUse,
+  isAged,
+  isCurrent,
+  isHealthy,
+  lateServers,
+  scaledSpec,
+  standingByIn,
+  unsavedTerminations,
+} from '../state/queries.js'
 
 export interface ScalerDependencies {
   readonly policies: Pick<ScalingPolicies, 'decide' | 'hold'>
+  /** Undefined if the fleet has no budget. */
+  readonly budget: Pick<BudgetShares, 'added' | 'release' | 'review'> | undefined
   /** Number of callers that are waiting for a server of the build, or that timed out and are expected to retry. */
   readonly callers: (build: BuildEntry) => number
   /** Of these, those that wait and that no ready server fits, and those that not every server fits and that are expected to retry. */
@@ -23,6 +37,15 @@ export interface ScalerDependencies {
   readonly isDraining: () => boolean
   /** False if the spec is invalid: the build gets no new servers. */
   readonly validateSpec: (build: BuildEntry) => boolean
+}
+
+/** What a build is scaled to. */
+interface Allowed {
+  readonly spec: BuildSpec
+  /** True if the fleet's budget allows fewer servers than the build wants. */
+  readonly isShort: boolean
+  /** Time in ms after which that is reviewed. */
+  readonly nextMs: number | undefined
 }
 
 /** The order in which servers are terminated: those that cannot be allocated, or only as a last resort, before the others. */
@@ -53,12 +76,17 @@ export class Scaler {
 
   /** Scales one build. Returns the time in ms after which to scale it again if a back-off or an unproven template delays it. */
   scale(build: BuildEntry): number | undefined {
-    if (build.deleted) return undefined
+    const { budget } = this.#deps
+    if (build.deleted) {
+      budget?.release(build)
+      return undefined
+    }
     const backoffMs = build.backoff.until - this.#ctx.clock.elapsed()
     // Always validated, so that the conditions are correct even if something else prevents new servers.
     const isValid = this.#deps.validateSpec(build)
     const decideMs = isValid ? this.#deps.policies.decide(build) : this.#deps.policies.hold(build)
-    const mayCreate = backoffMs <= 0 && isValid && isHealthy(build)
+    const mayGrow = isValid && isHealthy(build)
+    const mayCreate = backoffMs <= 0 && mayGrow
     const draining = build.draining || this.#deps.isDraining()
     this.#updateUnstarted(build)
     const isRollingUpdate = !draining && outdatedIn(build) > 0
@@ -68,15 +96,30 @@ export class Scaler {
       build.freedPorts = 0
     }
     const proven = this.#provenServers(build)
+    const allowed = this.#allowed(build, mayGrow, draining)
     const partial = isRollingUpdate
-      ? this.#rollOut(build, mayCreate, proven.count)
-      : this.#scaleTo(build, mayCreate, draining)
+      ? this.#rollOut(build, allowed, mayCreate, proven.count)
+      : this.#scaleTo(build, allowed, mayCreate, draining)
     if (partial) this.#ctx.enqueue(build)
-    return earliest(backoffMs, proven.nextMs, decideMs)
+    return earliest(backoffMs, proven.nextMs, decideMs, allowed.nextMs)
+  }
+
+  /** The numbers by which the build is scaled: those of its spec and its policies, with as many servers as the fleet's budget allows. */
+  #allowed(build: BuildEntry, mayGrow: boolean, draining: boolean): Allowed {
+    const { budget } = this.#deps
+    const spec = scaledSpec(build, this.#ctx.limits.maxServersPerBuild)
+    if (!budget) return { spec, isShort: false, nextMs: undefined }
+    const { buckets } = build
+    const callers = this.#deps.callers(build)
+    const ready = buckets.ready.size + buckets.outdatedReady.size
+    const misfits = besideMisfits({ spec, callers, ready, ...this.#deps.choosyCallers(build) })
+    const idle = draining ? 0 : Math.min(spec.standingBy + callers + misfits, spec.max - inUse(build))
+    const { max, isShort, nextMs } = budget.review(build, idle, mayGrow)
+    return { spec: { ...spec, max: Math.min(spec.max, max) }, isShort, nextMs }
   }
 
   /** Adjusts the number of servers when there is no rolling update. Returns true if the limits cut the plan short. */
-  #scaleTo(build: BuildEntry, mayCreate: boolean, draining: boolean): boolean {
+  #scaleTo(build: BuildEntry, { spec, isShort }: Allowed, mayCreate: boolean, draining: boolean): boolean {
     const { limits } = this.#ctx
     const { buckets } = build
     const { create, destroy, partial } = plan({
@@ -91,7 +134,7 @@ export class Scaler {
       ...this.#deps.choosyCallers(build),
       ready: buckets.ready.size + buckets.outdatedReady.size,
       protectedSurplus: this.#deps.protectedSurplus(build),
-      spec: scaledSpec(build, limits.maxServersPerBuild),
+      spec,
       mayCreate,
       draining,
       maxCreatesPerReconcile: limits.maxCreatesPerReconcile,
@@ -104,7 +147,7 @@ export class Scaler {
     if (draining) this.#terminate(build, ['setAside'], build.buckets.setAside.size, 'Drained', drainingMessage)
     if (destroy.pending + destroy.initializing + destroy.standingBy === 0) return partial
     const reason: EndingReason = draining ? 'Drained' : 'ScaledDown'
-    const message = draining ? drainingMessage : surplusMessage
+    const message = draining ? drainingMessage : surplusMessageOf(isShort)
     this.#terminate(build, ['outdatedPending', 'pending'], destroy.pending, reason, message)
     this.#terminate(build, ['outdatedInitializing', 'initializing'], destroy.initializing, reason, message)
     this.#terminate(
@@ -121,10 +164,9 @@ export class Scaler {
    * Continues a rolling update: replaces idle servers that run earlier templates. Returns true if the limits cut the plan
    * short.
    */
-  #rollOut(build: BuildEntry, mayCreate: boolean, proven: number): boolean {
+  #rollOut(build: BuildEntry, { spec, isShort }: Allowed, mayCreate: boolean, proven: number): boolean {
     const { limits } = this.#ctx
     const { buckets } = build
-    const spec = scaledSpec(build, limits.maxServersPerBuild)
     const callers = this.#deps.callers(build)
     const ready = buckets.ready.size + buckets.outdatedReady.size
     const { create, late, replace, portsToFree, surplus, partial } = planRollout({
@@ -158,7 +200,7 @@ export class Scaler {
     this.#terminate(build, outdatedBuckets, replace, 'Replaced', (entry) =>
       isAged(entry) ? 'it has been standing by for too long' : 'it runs an earlier template of its build',
     )
-    this.#terminate(build, currentBuckets, surplus, 'ScaledDown', surplusMessage)
+    this.#terminate(build, currentBuckets, surplus, 'ScaledDown', surplusMessageOf(isShort))
     return partial
   }
 
@@ -191,6 +233,7 @@ export class Scaler {
 
   #addServers(build: BuildEntry, count: number): void {
     for (let i = 0; i < count; i++) this.#addServer(build)
+    this.#deps.budget?.added(build, count)
   }
 
   #addServer(build: BuildEntry): void {
@@ -242,32 +285,48 @@ export class Scaler {
     let left = count
     for (const name of buckets) {
       const bucket = build.buckets[name]
-      for (; left > 0 && bucket.size > 0; left--) {
+      const isStarting = startingBuckets.has(name)
+      const ordered = reason === 'ScaledDown' && !isStarting ? this.#emptiestFirst(bucket, left) : []
+      for (let i = 0; left > 0 && bucket.size > 0; left--, i++) {
+        const preferred = ordered[i]
         // Among starting servers, terminate the newest, because the others will be ready sooner.
-        const entry = startingBuckets.has(name) ? bucket.last : bucket.first
+        const usual = isStarting ? bucket.last : bucket.first
+        const entry = preferred && bucket.has(preferred) ? preferred : usual
         if (!entry) continue
         const event = { type: 'end' as const, reason, message: typeof message === 'string' ? message : message(entry) }
         inventory.update(entry, transition(entry.record, event, clock.now()))
       }
     }
   }
+
+  /** The first `count` servers of a bucket in the order by nodes. Empty if that does not matter: all of them go, or all are on one node. */
+  #emptiestFirst(bucket: LinkedSet<ServerEntry>, count: number): readonly ServerEntry[] {
+    if (count === 0 || count >= bucket.size || !isOnSeveralNodes(bucket)) return []
+    const loads = this.#ctx.inventory.machineLoads
+    return emptiestNodesFirst(bucket, (entry) => loads.of(entry) ?? noMachine).slice(0, count)
+  }
+}
+
+const noMachine: Machine = { name: '', load: 0, servers: 0 }
+
+function isOnSeveralNodes(bucket: LinkedSet<ServerEntry>): boolean {
+  const node = bucket.first?.record.node
+  for (const { record } of bucket) if (record.node !== node) return true
+  return false
 }
 
 const drainingMessage = 'its build is draining'
-const surplusMessage = 'its build has more idle servers than it needs'
+
+/** `isShort`: the build needs them, but the budget gives their room to others. */
+function surplusMessageOf(isShort: boolean): string {
+  return isShort
+    ? "the fleet's budget has no room for it beside the servers of other builds"
+    : 'its build has more idle servers than it needs'
+}
 
 /** Returns the fields of a server's record that depend on the build's template. */
 function templateOf({ templateHash, record }: BuildEntry): Pick<Server, 'templateHash' | 'graceSeconds'> {
   return { templateHash, graceSeconds: graceSecondsOf(record.spec.template) }
-}
-
-/** Counts terminating servers whose termination is not in the store yet. */
-function unsavedTerminations({ buckets }: BuildEntry): number {
-  let count = 0
-  for (const { stored, recordDeleted } of buckets.terminating) {
-    if (stored?.state !== 'Terminating' && !recordDeleted) count++
-  }
-  return count
 }
 
 /** Counts the servers with the current template that can be allocated, whether they have been heard or not. */

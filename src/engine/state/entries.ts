@@ -202,6 +202,8 @@ export interface BuildEntry {
   candidates: Candidates | undefined
   /** Undefined if its spec has no scaling policies, and until they have decided. */
   scaling: ScalingState | undefined
+  /** Number of servers that the fleet's budget leaves the build. `Infinity` without a budget. */
+  budgetMax: number
   /** Template hash of the build's current spec. */
   templateHash: string
   /** The data that a new server begins with. */
@@ -250,6 +252,7 @@ export function newBuild(record: Build, revision?: string): BuildEntry {
     dueReady: new LinkedSet(({ nextHeartbeatLink }) => nextHeartbeatLink),
     candidates: undefined,
     scaling: undefined,
+    budgetMax: Infinity,
     templateHash: templateHash(record.spec),
     initialData: initialData(record.spec),
     formerData: undefined,

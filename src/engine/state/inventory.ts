@@ -116,7 +116,7 @@ export class Inventory {
     return this.#sessions.get(key)
   }
 
-  /** The servers with a session on each machine. Counted from the first call on. */
+  /** The servers on each machine. Counted from the first call on. */
   get machineLoads(): MachineLoads {
     return (this.#machineLoads ??= new MachineLoads(this.#servers.values()))
   }

@@ -1,6 +1,6 @@
 /**
- * Counts the servers with a session on each machine, in the whole fleet, including those that are being allocated. Kept from the first
- * request that asks for an order by machine, so other fleets do no work for it.
+ * Counts the servers on each machine, in the whole fleet: those with a session, including those that are being allocated, and all. Kept from
+ * the first request that asks for an order by machine, or the first scale-down over several machines, so other fleets do no work for it.
  */
 import type { ServerEntry } from './entries.js'
 
@@ -8,17 +8,25 @@ export interface Machine {
   readonly name: string
   /** Number of servers with a session. */
   readonly load: number
+  /** Number of servers that are not terminating. */
+  readonly servers: number
 }
 
 interface KnownMachine extends Machine {
   load: number
+  servers: number
   users: number
+}
+
+/** What a server contributes to the counts of its machine. */
+interface Counted {
+  readonly machine: KnownMachine
+  load: number
 }
 
 export class MachineLoads {
   readonly #machines = new Map<string, KnownMachine>()
-  /** The machine on which a server is counted. */
-  readonly #counted = new Map<ServerEntry, KnownMachine>()
+  readonly #counted = new Map<ServerEntry, Counted>()
 
   constructor(entries: Iterable<ServerEntry>) {
     for (const entry of entries) this.update(entry)
@@ -34,28 +42,42 @@ export class MachineLoads {
     if (machine && --machine.users === 0) this.#machines.delete(name)
   }
 
+  /** The machine of a server that is not terminating. */
+  of(entry: ServerEntry): Machine | undefined {
+    return this.#counted.get(entry)?.machine
+  }
+
   /** Call when the bucket or the machine of a server has changed. */
   update(entry: ServerEntry): void {
     const { bucket } = entry
-    const name = bucket === 'active' || bucket === 'reserved' ? machineOf(entry) : undefined
-    if (name === this.#counted.get(entry)?.name) return
+    const name = bucket === 'terminating' ? undefined : machineOf(entry)
+    const load = bucket === 'active' || bucket === 'reserved' ? 1 : 0
+    const counted = this.#counted.get(entry)
+    if (counted && counted.machine.name === name) {
+      counted.machine.load += load - counted.load
+      counted.load = load
+      return
+    }
     this.remove(entry)
     if (name === undefined) return
     const machine = this.#known(name)
-    machine.load++
-    this.#counted.set(entry, machine)
+    machine.load += load
+    machine.servers++
+    this.#counted.set(entry, { machine, load })
   }
 
   remove(entry: ServerEntry): void {
-    const machine = this.#counted.get(entry)
-    if (!machine) return
+    const counted = this.#counted.get(entry)
+    if (!counted) return
+    const { machine, load } = counted
     this.#counted.delete(entry)
-    machine.load--
+    machine.load -= load
+    machine.servers--
     this.release(machine)
   }
 
   #known(name: string): KnownMachine {
-    const machine = this.#machines.get(name) ?? { name, load: 0, users: 0 }
+    const machine = this.#machines.get(name) ?? { name, load: 0, servers: 0, users: 0 }
     machine.users++
     this.#machines.set(name, machine)
     return machine

@@ -51,6 +51,15 @@ export function serverCount({ buckets }: BuildEntry): number {
   return count
 }
 
+/** Counts terminating servers whose termination is not in the store yet. */
+export function unsavedTerminations({ buckets }: BuildEntry): number {
+  let count = 0
+  for (const { stored, recordDeleted } of buckets.terminating) {
+    if (stored?.state !== 'Terminating' && !recordDeleted) count++
+  }
+  return count
+}
+
 /** Returns the bucket that the entry belongs in. */
 export function bucketOf(entry: ServerEntry): Bucket {
   const current = isCurrent(entry)
@@ -113,6 +122,11 @@ export function scaledSpec(build: BuildEntry, maxServers: number): BuildSpec {
   const { candidates, record } = build
   const places = { free: candidates?.freePlaces ?? 0, perServer: candidates?.placesPerServer ?? 1 }
   return withSessionsStandingBy(clamped(decidedScaling(build)?.spec ?? record.spec, maxServers), places)
+}
+
+/** How many servers the build may have by its spec and by the fleet's budget. */
+export function maxServersOf({ budgetMax, record }: BuildEntry): number {
+  return Math.min(record.spec.max, budgetMax)
 }
 
 /** What the scaling policies of the present spec have decided. */

@@ -13,6 +13,7 @@ export interface Condition {
    * - `Clamped`: standingBy was edited in the store to more than max, so max is used instead.
    * - `Invalid`: the spec was edited in the store and is no longer valid; no servers are created.
    * - `ScalingOverridden`: standingBy was set by hand, and holds instead of the scaling policies for a time.
+   * - `BudgetReached`: the fleet's budget has no room for all the servers that the build should have.
    */
   readonly type: ConditionType
   /** One machine-readable word: an error code, `NonZeroExit`, `Silent`… */
@@ -33,6 +34,7 @@ export const conditionTypes = [
   'Clamped',
   'Invalid',
   'ScalingOverridden',
+  'BudgetReached',
 ] as const
 export type ConditionType = (typeof conditionTypes)[number]
 
@@ -94,7 +96,13 @@ type ReadableBuild = Pick<Build, 'crashes' | 'spec'> & {
 }
 
 /** Why servers are missing, the most telling first. */
-export const shortageConditions: readonly ConditionType[] = ['CreateBlocked', 'Crashing', 'Disappearing', 'LateServers']
+export const shortageConditions: readonly ConditionType[] = [
+  'CreateBlocked',
+  'Crashing',
+  'Disappearing',
+  'LateServers',
+  'BudgetReached',
+]
 
 /**
  * A build is ready while all the servers that should stand by do so with the current template, and nothing keeps it from starting more. It is

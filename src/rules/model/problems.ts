@@ -215,6 +215,10 @@ const wordsFor: Readonly<Record<ConditionType, Words>> = {
     severity: 'drained',
     action: 'Nothing: the scaling policies decide again when the time is over, or when they are changed.',
   },
+  BudgetReached: {
+    says: (name, ready) => `${name} gets less of the budget than it claims: ${ready}`,
+    action: "Raise the fleet's budget or the build's priority, or let other builds keep fewer servers.",
+  },
 }
 
 /** What an operator can do about a condition. */

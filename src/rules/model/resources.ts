@@ -64,6 +64,8 @@ export interface BuildSpec {
   readonly standingBySessions?: number
   /** Policies by which the number of servers kept ready follows demand; `standingBy` is one of them. Absent: it is `standingBy`. */
   readonly scaling?: ScalingSpec
+  /** The build's part of the fleet's budget. Without a budget, it has no effect. */
+  readonly budget?: BuildBudget
   /** When a server may be evicted, for example by a node scale-down. Default: `whenIdle`. */
   readonly eviction?: Eviction
   /** Passed to every game server through its SDK. */
@@ -91,6 +93,14 @@ export type TerminationOrder = (typeof terminationOrders)[number]
  */
 export const evictions = ['whenIdle', 'never'] as const
 export type Eviction = (typeof evictions)[number]
+
+/** How a build takes part in the budget that all builds of the fleet share. */
+export interface BuildBudget {
+  /** Number of servers for which the budget always has room, also while the build does not use it. Never more than `max`. Default: 0. */
+  readonly guaranteed?: number
+  /** Builds with a larger number get their servers first, and take idle ones from others. May be negative. Default: 0. */
+  readonly priority?: number
+}
 
 /** The numbers are integers ≥ 1. Default: the fleet's limit, or unlimited if the fleet has no such limit. */
 export interface HealthLimits {

@@ -107,6 +107,34 @@ function endingByState(
   return { pending: first, initializing: starting - first, standingBy: count - starting }
 }
 
+/** The servers of the fleet on a node. */
+interface NodeUse {
+  readonly name: string
+  /** Number of servers with a session. */
+  readonly load: number
+  /** Number of servers that are not terminating. */
+  readonly servers: number
+}
+
+/**
+ * The order in which idle servers are terminated when a build scales down: nodes with the fewest sessions come first, and of these the ones
+ * with the fewest servers, so that nodes become empty and a cluster autoscaler can remove them. Servers on the same node keep their order.
+ */
+export function emptiestNodesFirst<T>(idle: Iterable<T>, nodeOf: (server: T) => NodeUse): readonly T[] {
+  const byNode = new Map<NodeUse, T[]>()
+  for (const server of idle) {
+    const node = nodeOf(server)
+    const known = byNode.get(node)
+    if (known) known.push(server)
+    else byNode.set(node, [server])
+  }
+  return [...byNode].toSorted(([a], [b]) => compareUse(a, b)).flatMap(([, servers]) => servers)
+}
+
+function compareUse(a: NodeUse, b: NodeUse): number {
+  return a.load - b.load || a.servers - b.servers || (a.name < b.name ? -1 : 1)
+}
+
 /** Limits max to `maxServers` and standingBy to max. A spec from the store may have higher values. */
 export function clamped(spec: BuildSpec, maxServers: number): BuildSpec {
   const max = Math.min(spec.max, maxServers)

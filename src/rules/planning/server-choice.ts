@@ -136,7 +136,14 @@ export interface Shortage {
 }
 
 /** Conditions that keep servers from becoming ready, the most specific first. */
-const causes: readonly ConditionType[] = ['Invalid', 'CreateBlocked', 'Crashing', 'Disappearing', 'LateServers']
+const causes: readonly ConditionType[] = [
+  'Invalid',
+  'CreateBlocked',
+  'Crashing',
+  'Disappearing',
+  'LateServers',
+  'BudgetReached',
+]
 
 /** Returns undefined if no cause is known: a server may be about to be started. */
 export function causeOfShortage({ conditions, initializing, pending, pendingReason }: Shortage): string | undefined {

@@ -64,6 +64,31 @@ const healthLimits = {
   },
 } as const satisfies ObjectSchema
 
+const buildBudget = {
+  type: 'object',
+  unknownFields: 'refuse',
+  minProperties: 1,
+  expected: 'an object with guaranteed, priority or both',
+  description:
+    "How the build takes part in the budget that all builds of the fleet share, the fleet's option budget. Without one, it has no effect.",
+  properties: {
+    guaranteed: {
+      ...count,
+      description:
+        'Number of servers for which the budget always has room, also while the build does not use it. Counts at most max. Default: 0.',
+      examples: [5],
+    },
+    priority: {
+      type: 'integer',
+      minimum: -1_000_000,
+      maximum: 1_000_000,
+      description:
+        'Builds with a larger number get their servers first, and take idle ones from others. Builds with the same number share equally. Default: 0.',
+      examples: [10],
+    },
+  },
+} as const satisfies ObjectSchema
+
 export const buildSpec = {
   id: 'GameServerBuildSpec',
   type: 'object',
@@ -140,6 +165,7 @@ export const buildSpec = {
       examples: [20],
     },
     scaling: scalingSchema,
+    budget: buildBudget,
     eviction: {
       type: 'string',
       enum: evictions,
@@ -228,7 +254,7 @@ export const condition = {
     type: {
       type: 'string',
       description:
-        'Crashing, CreateBlocked, Disappearing, LateServers, LongSession, Draining, Clamped, Invalid or ScalingOverridden.',
+        'Crashing, CreateBlocked, Disappearing, LateServers, LongSession, Draining, Clamped, Invalid, ScalingOverridden or BudgetReached.',
       examples: ['Crashing'],
     },
     status: {
@@ -394,7 +420,7 @@ function expanded({ run, portsToExpose = [], template = {}, ...spec }: AnySpec):
 function copyOf(spec: BuildSpec, template: PodTemplateSpec): BuildSpec {
   const { buildID, standingBy, max, portsToExpose, crashesToMarkUnhealthy, health, termination, buildMetadata } = spec
   const { claimSeconds, seatsPerSession, sessionsPerServer, standingBySessions } = spec
-  const { scaling, eviction, counters, lists, labels, order } = spec
+  const { scaling, budget, eviction, counters, lists, labels, order } = spec
   return {
     buildID,
     standingBy,
@@ -409,6 +435,7 @@ function copyOf(spec: BuildSpec, template: PodTemplateSpec): BuildSpec {
     ...(sessionsPerServer !== undefined && { sessionsPerServer }),
     ...(standingBySessions !== undefined && { standingBySessions }),
     ...(scaling && { scaling: structuredClone(scaling) }),
+    ...(budget && { budget: { ...budget } }),
     ...(eviction && { eviction }),
     ...(buildMetadata && { buildMetadata: { ...buildMetadata } }),
     ...(counters && { counters: structuredClone(counters) }),

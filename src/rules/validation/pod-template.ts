@@ -8,6 +8,7 @@
  */
 import { partsOf, sdkVariables } from '../game/sdk-config.js'
 import { type DeclaredPorts, defaultPortName } from '../model/ports.js'
+import { quantityOf } from '../model/quantity.js'
 import type { PodTemplateSpec } from '../model/resources.js'
 import { sizeLimits, utf8Bytes } from '../model/sizes.js'
 import { closestName } from './closest-name.js'
@@ -241,6 +242,17 @@ export function gameContainerOf(template: PodTemplateSpec): GameContainer {
   return containerOf(isObject(first) ? first : {})
 }
 
+/** Sums what the containers of a template request: CPU cores, and bytes of memory. What they do not request counts as 0. */
+export function requestsOf(template: PodTemplateSpec): { readonly cpu: number; readonly memory: number } {
+  let [cpu, memory] = [0, 0]
+  for (const container of objectsAt(objectAt(template, 'spec'), 'containers')) {
+    const requests = quantitiesIn(objectAt(objectAt(container, 'resources'), 'requests'))
+    cpu += quantityOf(requests['cpu'] ?? '0') || 0
+    memory += quantityOf(requests['memory'] ?? '0') || 0
+  }
+  return { cpu, memory }
+}
+
 /** Reads the ports of all containers, because any of them may declare a port for the game. */
 export function gamePortsOf(template: PodTemplateSpec): DeclaredPorts {
   const declared = new Map<number, { readonly name: string; readonly protocol: string }[]>()
@@ -269,7 +281,7 @@ function containerOf(container: Fields): GameContainer {
     })),
     ...optional('workingDir', stringAt(container, 'workingDir')),
     ports: portsAt(container),
-    limits: limitsOf(objectAt(objectAt(container, 'resources'), 'limits')),
+    limits: quantitiesIn(objectAt(objectAt(container, 'resources'), 'limits')),
     stdin: container['stdin'] === true,
     tty: container['tty'] === true,
   }
@@ -283,10 +295,10 @@ function portsAt(container: Fields): GameContainer['ports'] {
   }))
 }
 
-function limitsOf(limits: Fields): Readonly<Record<string, string>> {
+function quantitiesIn(fields: Fields): Readonly<Record<string, string>> {
   const written: Record<string, string> = {}
-  for (const [name, limit] of Object.entries(limits)) {
-    if (typeof limit === 'string' || typeof limit === 'number') written[name] = String(limit)
+  for (const [name, quantity] of Object.entries(fields)) {
+    if (typeof quantity === 'string' || typeof quantity === 'number') written[name] = String(quantity)
   }
   return written
 }

@@ -1,6 +1,7 @@
 /** Parsing of templates, options, image names and engine streams, without an engine. */
 import { describe, expect, it } from 'vitest'
-import { quantityOf, readImageName } from '../../../adapters/shared/template-values.js'
+import { quantityOf } from '../../../src/rules/model/quantity.js'
+import { readImageName } from '../../../adapters/shared/image-name.js'
 import { framesOf, linesOf } from '../../../adapters/docker/docker-client.js'
 import { resolveDockerOptions, type DockerBackendOptions } from '../../../adapters/docker/options.js'
 import { checkForDocker, containerConfig } from '../../../adapters/docker/container-config.js'

@@ -10,6 +10,7 @@ function setUp(spec: { standingBy: number; max: number }, limits = {}) {
   const { ctx, asked, clock } = contextOf(inventory, { limits })
   const scaler = new Scaler(ctx, {
     policies: { decide: () => undefined, hold: () => undefined },
+    budget: undefined,
     callers: () => 0,
     choosyCallers: () => ({ unfit: 0, choosy: 0 }),
     protectedSurplus: () => 0,

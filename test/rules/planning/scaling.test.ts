@@ -1,7 +1,7 @@
 /** How many servers a build creates and terminates. */
 import { fc, test } from '@fast-check/vitest'
 import { describe, expect, it } from 'vitest'
-import { plan, type Plan, type PlanInput } from '../../../src/rules/planning/scaling.js'
+import { emptiestNodesFirst, plan, type Plan, type PlanInput } from '../../../src/rules/planning/scaling.js'
 import { frozen } from '../support.js'
 
 interface Case {
@@ -391,4 +391,38 @@ describe('callers whom no ready server fits', () => {
     }
     expect(input.pending + input.initializing).toBeGreaterThanOrEqual(input.unfit)
   })
+})
+
+describe('the order in which idle servers are terminated', () => {
+  const node = (name: string, load: number, servers: number) => ({ name, load, servers })
+  const serversOn = (nodes: readonly ReturnType<typeof node>[]) =>
+    frozen(nodes.map((on, index) => ({ id: `${on.name}${index}`, on })))
+  const idsOf = (nodes: readonly ReturnType<typeof node>[]) =>
+    emptiestNodesFirst(serversOn(nodes), ({ on }) => on).map(({ id }) => id)
+
+  const [busy, quiet, small, large] = [node('b', 2, 3), node('q', 1, 9), node('s', 0, 2), node('l', 0, 5)]
+
+  it.each([
+    ['nodes without a session first', [busy, quiet, small], ['s2', 'q1', 'b0']],
+    ['of these, the node with the fewest servers', [large, small, large, small], ['s1', 's3', 'l0', 'l2']],
+    ['on the same node, in the order in which they are', [quiet, quiet, quiet], ['q0', 'q1', 'q2']],
+    ['nodes that are alike, by name and one after the other', [node('y', 0, 2), node('x', 0, 2)], ['x1', 'y0']],
+    ['no servers', [], []],
+  ])('%s', (_, nodes, order) => {
+    expect(idsOf(nodes)).toEqual(order)
+  })
+
+  test.prop([fc.array(fc.record({ at: fc.nat(4), load: few, servers: few }), { maxLength: 20 })])(
+    'has every server once, and never one behind a server of a fuller node',
+    (some) => {
+      const nodes = some.map(({ load, servers }, at) => node(`n${at}`, load, servers))
+      const servers = some.flatMap(({ at }, id) => (nodes[at] ? [{ id, on: nodes[at] }] : []))
+      const order = emptiestNodesFirst(servers, ({ on }) => on)
+      expect(order.map(({ id }) => id).toSorted((a, b) => a - b)).toEqual(servers.map(({ id }) => id))
+      for (const [index, { on }] of order.entries()) {
+        const next = order[index + 1]?.on ?? on
+        expect(on.load < next.load || (on.load === next.load && on.servers <= next.servers)).toBe(true)
+      }
+    },
+  )
 })

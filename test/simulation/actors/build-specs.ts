@@ -1,6 +1,6 @@
 /** Names and random specs for the builds in a run. */
 import { type AllocationOrder, allocationOrders } from '../../../src/rules/model/allocation-request.js'
-import { type BuildSpec, keyOf } from '../../../src/rules/model/resources.js'
+import { type BuildBudget, type BuildSpec, keyOf } from '../../../src/rules/model/resources.js'
 import type { StoreModel } from '../models/store-model.js'
 import { declaredTickets } from '../invariants/server-data.js'
 import type { World } from '../world/world.js'
@@ -31,6 +31,7 @@ export function buildSpec(world: World, name: string, standingBy: number, max: n
     ...(world.chance(0.7) && { seatsPerSession: world.between(2, 5) }),
     ...(world.chance(0.3) && { claimSeconds: world.between(5, 60) }),
     ...(scaling && { scaling }),
+    ...(world.budget !== undefined && world.chance(0.7) && { budget: someBudget(world) }),
     template,
     ...declaredTickets,
     labels: { kind: kindOf(name) },
@@ -47,6 +48,10 @@ export function kindOf(name: string): string {
 export function someOrder(world: World): AllocationOrder {
   const by = world.oneOf(allocationOrders) ?? 'first-ready'
   return by === 'least-available' || by === 'most-available' ? { by, counter: 'tickets' } : { by }
+}
+
+export function someBudget(world: World): BuildBudget {
+  return { guaranteed: world.between(0, 3), priority: world.between(0, 2) }
 }
 
 export function someHealth(world: World) {

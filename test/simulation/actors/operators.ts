@@ -15,6 +15,7 @@ import {
   buildSpec,
   crashingVersion,
   existingBuilds,
+  someBudget,
   someHealth,
   template,
 } from './build-specs.js'
@@ -151,7 +152,12 @@ function update({ world }: SimulationContext, fleet: Fleet, name: string): Promi
     { health: someHealth(world) },
     { claimSeconds: world.chance(0.8) ? world.between(5, 60) : undefined },
   ]
-  const change = world.oneOf(world.hasPolicies ? [...changes, { scaling: someScaling(world) }] : changes) ?? {}
+  const all = [
+    ...changes,
+    ...(world.hasPolicies ? [{ scaling: someScaling(world) }] : []),
+    ...(world.budget === undefined ? [] : [{ budget: someBudget(world) }]),
+  ]
+  const change = world.oneOf(all) ?? {}
   world.note(`operator: updates ${name} to ${JSON.stringify(change)}`)
   return fleet.builds.update(name, change)
 }

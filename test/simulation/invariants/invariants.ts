@@ -12,6 +12,7 @@ import type { TimingAllowances } from '../timing-allowances.js'
 import type { Host } from '../world/host.js'
 import type { Lease } from '../world/lease.js'
 import type { World } from '../world/world.js'
+import { BudgetInvariants } from './budget.js'
 import { Claims } from './allocations/claims.js'
 import { Confirmations } from './allocations/confirmations.js'
 import { Counts } from './counts.js'
@@ -74,6 +75,7 @@ export class Invariants {
   readonly #lateStarts: LateStarts
   readonly #surplus: Surplus
   readonly #scaling: ScalingInvariants
+  readonly #budget: BudgetInvariants
   readonly #stateRecovery: StateRecovery
   #snapshotAt = 0
   /** The last snapshot taken from a leader. */
@@ -113,6 +115,7 @@ export class Invariants {
     this.#liveness = new Liveness(world, backend, livenessMs)
     this.#surplus = new Surplus(world, limits, () => ({ store: store(), waitingCallers: this.waitingCallers }))
     this.#scaling = new ScalingInvariants(world, () => deps().webhooks)
+    this.#budget = new BudgetInvariants(world)
     this.#stateRecovery = new StateRecovery(world, store)
     this.terminations = new Terminations(world, () => ({
       backend: backend(),
@@ -200,6 +203,7 @@ export class Invariants {
     if (event.type === 'ServerCreated') {
       this.#counts.serverCreated(event.build.name)
       if (host === lease.leader) this.#surplus.created(event.build.name, event.server.name)
+      this.#budget.created(event.server.name)
       this.terminations.recorded(host, event)
     }
     if (event.type === 'ServerLate' && host === lease.leader) this.#lateStarts.serverLate(event)
@@ -247,6 +251,7 @@ export class Invariants {
     this.#lateStarts.check(snapshot)
     this.#surplus.check(snapshot)
     this.#scaling.check(snapshot)
+    this.#budget.check(snapshot)
     this.externalEdits.check(snapshot)
     this.serverData.check(snapshot)
     this.claims.check(snapshot)

@@ -2,6 +2,7 @@
  * Invariant: after the last fault, the fleet reaches the state that the builds specify; the fleet, the store and the games
  * agree with each other; and then the fleet makes no further calls.
  */
+import { settledBudgetProblem } from './budget.js'
 import { askedFor } from './scaling.js'
 import { standingByOf } from '../../../src/rules/model/build-status.js'
 import { isDeepStrictEqual } from 'node:util'
@@ -29,6 +30,7 @@ export async function checkQuiescence(context: SimulationContext, passTime: () =
   const snapshot = leader?.fleet && (await takeSnapshot(leader, leader.fleet))
   if (!snapshot) throw new Violation('there is no leader although there are no faults')
   for (const build of snapshot.builds) checkBuild(build, snapshot, context)
+  checkBudget(snapshot, context)
   for (const server of snapshot.servers.values()) checkServer(server, context)
   await checkPlayers(snapshot, context)
   checkNothingLeft(snapshot, context)
@@ -60,7 +62,7 @@ function callCounts({ store, backend }: SimulationContext): string {
 function checkBuild(
   build: GameServerBuild,
   snapshot: FleetSnapshot,
-  { backend, store, invariants, webhooks }: SimulationContext,
+  { backend, store, invariants, webhooks, world }: SimulationContext,
 ): void {
   const { spec, status, metadata } = build
   const reserved = reservedIn(snapshot, metadata.name)
@@ -72,10 +74,12 @@ function checkBuild(
   const isStopped = status.health === 'Unhealthy' || isInvalid(build)
   // If it was stopped during a rolling update, it may also have replacement servers.
   const atMost = wanted + (isStopped && status.rollout ? rolloutBatch(wanted) : 0)
-  const enough = isStopped ? idle <= atMost : idle === wanted
+  // And the budget may leave a build fewer, which is checked for all builds together.
+  const mayLack = isStopped || world.budget !== undefined
+  const enough = mayLack ? idle <= atMost : idle === wanted
   // A build that lacks free ports cannot reach its target.
   const lacksPort = lacksPorts(status.conditions) || !backend.hasUsablePort
-  if (!lacksPort && (!enough || (!isStopped && standingBy !== wanted))) {
+  if (!lacksPort && (!enough || (!isStopped && standingBy !== (mayLack ? idle : wanted)))) {
     const { max } = spec
     throw new Violation(
       `build ${metadata.name} did not settle: ${JSON.stringify({ spec: { standingBy: spec.standingBy, max }, status })}`,
@@ -98,6 +102,14 @@ function checkBuild(
       `build ${metadata.name} counts ${status.crashesCount} crashes and ${record.crashes} in the store, but had ${least}`,
     )
   }
+}
+
+function checkBudget(snapshot: FleetSnapshot, { backend, world }: SimulationContext): void {
+  if (world.budget === undefined) return
+  const mayGrow = ({ status }: GameServerBuild) =>
+    status.health === 'Healthy' && backend.hasUsablePort && !lacksPorts(status.conditions)
+  const problem = settledBudgetProblem(world.budget, snapshot, mayGrow)
+  if (problem !== undefined) throw new Violation(problem)
 }
 
 function checkServer(server: GameServer, { store, backend }: SimulationContext): void {

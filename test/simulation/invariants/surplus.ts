@@ -70,6 +70,8 @@ export class Surplus {
     for (const build of snapshot.builds) {
       const { name } = build.metadata
       const activity = this.#activity.get(name)
+      // The budget may give what a build needs to another.
+      if (this.world.budget !== undefined) continue
       // If two builds share a buildID, it is unclear for which of them a caller waits.
       if (hasDuplicateBuildID(build, snapshot.builds)) continue
       if (!this.#isFirstCheck && activity && (activity.scaledDown || activity.replaced > 0))

@@ -108,6 +108,7 @@ export class Host {
     const options = {
       ...adapters,
       limits,
+      ...(this.world.budget !== undefined && { budget: { servers: this.world.budget } }),
       logger: false as const,
       clock: this.clock(),
       agent: { external: 'agent:56001' },

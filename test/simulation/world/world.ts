@@ -28,9 +28,12 @@ export class World {
 
   /** Whether builds of this run have scaling policies. */
   readonly hasPolicies: boolean
+  /** The number of servers that all builds of this run may have together. Undefined: they have no budget. */
+  readonly budget: number | undefined
 
   constructor(readonly seed: number) {
     this.hasPolicies = seed % 9 === 6
+    this.budget = seed % 8 === 5 ? 4 + (seed % 5) : undefined
     const draw = seededRandom(seed)
     this.#random = () => {
       this.#draws++

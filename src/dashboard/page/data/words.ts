@@ -37,6 +37,7 @@ export const kindWords: Readonly<Record<ProblemKind, string>> = {
   Clamped: 'Clamped',
   Invalid: 'Invalid',
   ScalingOverridden: 'set by hand',
+  BudgetReached: 'budget reached',
   MaxReached: 'full',
   ServersUnhealthy: 'unhealthy servers',
   ServersPending: 'servers pending',

@@ -146,6 +146,7 @@ const offers: Readonly<Record<ProblemKind, readonly Offer[]>> = {
   Clamped: ['scale', 'spec'],
   Invalid: ['spec'],
   ScalingOverridden: ['scale', 'spec'],
+  BudgetReached: ['scale', 'spec'],
   MaxReached: ['scale', 'sessions'],
   ServersUnhealthy: ['log', 'server'],
   ServersPending: ['server', 'spec'],
