@@ -79,12 +79,14 @@ export type {
   SessionsWithRoom,
   SessionTarget,
 } from './contracts/sessions.js'
+export type { DemandDay, DemandMinute, DemandRecord, DemandRecording, Durations } from './rules/demand/demand-day.js'
 export type { ScalingCounts, ScalingDemand, ScalingFunction, ScalingFunctionInput } from './contracts/scaling-demand.js'
 export type { Seats } from './rules/lifecycle/server-sessions.js'
 export type {
   BufferPolicy,
   CronWindow,
   Decider,
+  ForecastPolicy,
   ReplaceWindow,
   ScaleDown,
   ScalingSpec,

@@ -26,6 +26,7 @@ export type {
   ServerHistory,
   ServerUsage,
 } from '../contracts/fleet.js'
+export type { DemandDay, DemandRecording, Durations } from '../rules/demand/demand-day.js'
 export type { ActivityCrash, ActivityMinute, FleetActivity } from '../contracts/observer.js'
 export type {
   Allocation,

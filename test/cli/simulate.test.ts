@@ -195,6 +195,14 @@ describe('gamekeeper simulate of a day', () => {
   it.each<[readonly string[], string]>([
     [['--policy', 'few.json'], '--policy needs a day to replay: --from or --shape'],
     [['--from', 'x', '--shape', 'flat'], '--from and --shape exclude each other'],
+    [
+      ['--from', 'x', '--policy', 'few.json', '--match-seconds', '5'],
+      '--match-seconds is of an even load; a recording says',
+    ],
+    [
+      [...invented, '--policy', 'few.json', '--hours', '5'],
+      '--hours is of an even load; an invented day says that itself',
+    ],
     [['--shape', 'flat', '--policy', 'few.json'], '--shape needs --sessions'],
     [
       ['--from', 'few.json', '--policy', 'few.json'],

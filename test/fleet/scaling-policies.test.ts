@@ -346,7 +346,7 @@ describe('a forecast', () => {
     await scene.clock.advance(90_000)
     // As many came in the last hour as yesterday, so it does not say that there are fewer.
     expect((await fleet.builds.get('arena')).status.scaling?.message).toMatch(
-      /forecast asks for 29 \(20 callers are expected within 300 s, as yesterday\)/,
+      /forecast asks for 34 \(20 callers are expected within 300 s, as yesterday\)/,
     )
   })
 

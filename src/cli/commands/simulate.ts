@@ -60,7 +60,7 @@ export function addSimulate(program: Command, terminal: Terminal): void {
   addClientOptions(command).action(async (name: string | undefined, flags: SimulateFlags) => {
     if (isReplay(flags)) {
       const base = needsBuild(name, flags) ? await buildOf(terminal, name, flags) : undefined
-      return replayed(terminal, base, withoutDefaults(command, flags))
+      return replayed(terminal, base, flagsOfDay(command, flags))
     }
     const build = await buildOf(terminal, name, flags)
     const load: Load = {
@@ -82,15 +82,19 @@ function needsBuild(name: string | undefined, { file, policy = [], standingBy, m
   return policy.length === 0 || [name, file, standingBy, max].some((given) => given !== undefined)
 }
 
-/** On a day, what was recorded takes the place of the defaults. */
-function withoutDefaults(command: Command, flags: SimulateFlags): ReplayFlags {
+/** On a recorded day, what was recorded takes the place of the defaults. Throws UsageError for flags that a day does not have. */
+function flagsOfDay(command: Command, flags: SimulateFlags): ReplayFlags {
   const isGiven = (name: string) => command.getOptionValueSource(name) !== 'default'
-  const { startSeconds, matchSeconds, ...rest } = flags
-  return {
-    ...rest,
-    ...(isGiven('startSeconds') && { startSeconds }),
-    ...(isGiven('matchSeconds') && { matchSeconds }),
+  const isRecorded = flags.shape === undefined
+  const none = ['hours', 'allocationsPerMinute', ...(isRecorded ? ['matchSeconds'] : [])].find(isGiven)
+  if (none !== undefined) {
+    const flag = `--${none.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`
+    throw new UsageError(
+      `${flag} is of an even load; ${isRecorded ? 'a recording' : 'an invented day'} says that itself`,
+    )
   }
+  const { startSeconds, ...rest } = flags
+  return { ...rest, ...((!isRecorded || isGiven('startSeconds')) && { startSeconds }) }
 }
 
 interface SimulatedBuild {

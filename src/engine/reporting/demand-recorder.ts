@@ -15,6 +15,7 @@ import {
   type DemandRecording,
   demandRef,
   durationsOf,
+  meanOf,
   minuteIn,
   minuteMs,
   minuteOf,
@@ -173,7 +174,7 @@ export class DemandRecorder {
 
   /** What is not known yet is read; the build is then reconciled. */
   history(build: BuildEntry): History {
-    return { at: (wallMs) => this.#at(build, wallMs), startMs: () => this.#startMs(build) }
+    return { at: (wallMs) => this.#at(build, wallMs), starts: () => this.#starts(build) }
   }
 
   /** The build was deleted. */
@@ -184,7 +185,7 @@ export class DemandRecorder {
     const { clock, limits, logger } = this.#ctx
     const now = clock.now()
     const days = Array.from({ length: limits.demandDays }, (_, index) => dayOf(now - index * dayMs))
-    const writing = [known?.today, ...(known?.ended ?? [])].map((recording) => recording?.writing)
+    const writing = [known?.today, ...(known?.ended ?? [])].flatMap((recording) => recording?.writing ?? [])
     const deleted = Promise.all(writing)
       .then(() => Promise.all(days.map((day) => this.#delete(demandRef(build.ref, day)))))
       .then(
@@ -289,10 +290,12 @@ export class DemandRecorder {
     return stored ? minuteIn(stored, minute) : undefined
   }
 
-  #startMs(build: BuildEntry): number | undefined {
+  #starts(build: BuildEntry): ReturnType<History['starts']> {
     const yesterday = this.#stored(build, dayOf(this.#ctx.clock.now() - dayMs))
     const today = this.#builds.get(build)?.today?.count.starts
-    return durationsOf(sumOfDurations([yesterday?.starts ?? {}, today ?? {}]))?.(0.99)
+    const all = sumOfDurations([yesterday?.starts ?? {}, today ?? {}])
+    const [meanMs, drawn] = [meanOf(all), durationsOf(all)]
+    return meanMs === undefined || !drawn ? undefined : { meanMs, p99Ms: drawn(0.99) }
   }
 
   #recordingOf(build: BuildEntry, day: string): Recording | undefined {

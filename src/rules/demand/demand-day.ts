@@ -124,6 +124,14 @@ export function minuteIn(
   return { asked: asked[minute] ?? 0, refused: refused[minute] ?? 0, inUse: inUse[minute] ?? 0 }
 }
 
+/** In ms. Undefined if there are none. */
+export function meanOf(durations: Durations): number | undefined {
+  const count = countOf(durations)
+  const middleOf = (bin: string) => edgesOf(Number(bin)).reduce((sum, edge) => sum + edge / 2, 0)
+  const sum = Object.entries(durations).reduce((total, [bin, of]) => total + of * middleOf(bin), 0)
+  return count === 0 ? undefined : sum / count
+}
+
 /** A day while it is being counted. */
 export class DemandCount {
   readonly day: string

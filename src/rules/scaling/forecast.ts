@@ -4,8 +4,8 @@ import type { Vote } from './policies.js'
 
 export interface ForecastPolicy {
   /**
-   * Callers are expected of so many seconds: as long as servers take to start. Default: as long as 99 of 100 took on the last two days, from 60 to
-   * 3,600; 300 as long as that is not known.
+   * Callers are expected of so many seconds: as long as servers take to start. Default: as long as they took on average on the last two
+   * days, and for bursts as long as 99 of 100 took. 300 while that is not known.
    */
   readonly aheadSeconds?: number
   /** How many percent more callers are expected than then. Default: as many more or fewer as in the last hour, from half to twice as many. */
@@ -28,12 +28,15 @@ export interface Forecast {
 export interface History {
   /** Undefined if it is not known. */
   at(wallMs: number): DemandMinute | undefined
-  /** Within which 99 of 100 servers were standing by. Undefined if it is not known. */
-  startMs(): number | undefined
+  /** How long servers took until they were standing by. Undefined if it is not known. */
+  starts(): { readonly meanMs: number; readonly p99Ms: number } | undefined
 }
 
 const unknownStartMs = 300_000
-const [shortestMs, longestMs] = [60_000, 3_600_000]
+const shortestMs = 30_000
+/** Decided once a minute, so that a burst is seen in time. */
+const shortestBurstMs = 120_000
+const longestMs = 3_600_000
 /** With fewer callers in the hour, one more or less says nothing about growth. */
 const fewCallers = 30
 const growthMinutes = 60
@@ -47,8 +50,8 @@ const references = [
 ] as const
 
 /**
- * Servers for as many callers as are expected while another starts, and twice the square root of that more: so much vary callers who come
- * independently of each other. Of both days, the one with more counts.
+ * Servers for as many callers as are expected while another starts, and three times the square root of that more: callers who come
+ * independently of each other are hardly ever more. How long servers take on average is enough: if some take longer, others take less. Of both days, the one with more counts.
  */
 export function forecastFor(
   { aheadSeconds, growthPercent, timeZone = 'UTC' }: ForecastPolicy,
@@ -56,11 +59,13 @@ export function forecastFor(
   history: History,
   sessionsPerServer = 1,
 ): Forecast {
-  const startMs = Math.min(longestMs, Math.max(shortestMs, history.startMs() ?? unknownStartMs))
-  const aheadMs = aheadSeconds === undefined ? startMs : aheadSeconds * 1_000
+  const { meanMs, p99Ms } = history.starts() ?? { meanMs: unknownStartMs, p99Ms: unknownStartMs }
+  const between = (shortest: number, ms: number) => Math.min(longestMs, Math.max(shortest, ms))
+  const given = aheadSeconds === undefined ? undefined : aheadSeconds * 1_000
+  const ahead = { usualMs: given ?? between(shortestMs, meanMs), burstMs: given ?? between(shortestBurstMs, p99Ms) }
   const expected = references.flatMap(({ days, name }) => {
     const then = sameTime(now, days, timeZone)
-    const callers = callersWithin(then, aheadMs, history)
+    const callers = callersWithin(then, ahead, history)
     if (callers === undefined) return []
     const growth = growthPercent === undefined ? growthSince(now, then, history) : 1 + growthPercent / 100
     return [{ name, growth, callers: callers * growth }]
@@ -74,9 +79,9 @@ export function forecastFor(
   const percent = Math.round((growth - 1) * 100)
   const change = percent === 0 ? '' : percent > 0 ? ` and ${percent} % more` : ` and ${-percent} % fewer`
   return {
-    standingBy: Math.ceil((callers + 2 * Math.sqrt(callers)) / sessionsPerServer),
+    standingBy: Math.ceil((callers + 3 * Math.sqrt(callers)) / sessionsPerServer),
     isKnown: true,
-    reason: `${Math.round(callers)} callers are expected within ${Math.round(aheadMs / 1_000)} s, as ${name}${change}`,
+    reason: `${Math.round(callers)} callers are expected within ${Math.round(ahead.usualMs / 1_000)} s, as ${name}${change}`,
     until: Math.floor(now / minuteMs + 1) * minuteMs,
   }
 }
@@ -85,20 +90,26 @@ export function forecastVote({ standingBy, reason }: Forecast): Vote {
   return { by: 'forecast', standingBy, reason: `forecast asks for ${standingBy} (${reason})` }
 }
 
-/** What is usual around that time, or those who came just then if they are more than usual beyond chance. */
-function callersWithin(from: number, aheadMs: number, history: History): number | undefined {
-  const minutes = Math.ceil(aheadMs / minuteMs)
-  const perMinute = (first: number, count: number) => {
+/** What is usual around that time, or a burst: those who came just then, if they are more than usual beyond chance. */
+function callersWithin(
+  from: number,
+  { usualMs, burstMs }: { readonly usualMs: number; readonly burstMs: number },
+  history: History,
+): number | undefined {
+  const asked = (first: number, count: number) => {
     const known = Array.from({ length: count }, (_, index) => history.at(from + (first + index) * minuteMs)?.asked)
-    const found = known.filter((one) => one !== undefined)
-    return found.length === 0 ? undefined : found.reduce((sum, one) => sum + one, 0) / found.length
+    return known.filter((one) => one !== undefined)
   }
-  const usual = perMinute(-aroundMinutes, minutes + 2 * aroundMinutes)
-  if (usual === undefined) return undefined
-  const callers = usual * minutes
-  const then = minutes * Math.max(perMinute(0, minutes) ?? 0, perMinute(1, minutes) ?? 0)
-  const isBurst = then > callers + 3 * Math.sqrt(callers)
-  return ((isBurst ? then : callers) * aheadMs) / (minutes * minuteMs)
+  const around = asked(-aroundMinutes, Math.ceil(usualMs / minuteMs) + 2 * aroundMinutes)
+  if (around.length === 0) return undefined
+  const usual = ((sumOf(around) / around.length) * usualMs) / minuteMs
+  const burst = sumOf(asked(0, Math.ceil(burstMs / minuteMs) + 1))
+  const chance = (sumOf(around) / around.length) * (Math.ceil(burstMs / minuteMs) + 1)
+  return burst > chance + 3 * Math.sqrt(chance) ? Math.max(usual, burst) : usual
+}
+
+function sumOf(numbers: readonly number[]): number {
+  return numbers.reduce((sum, one) => sum + one, 0)
 }
 
 /** How many times as many callers as then came in the last hour. 1 if that is not known, or there were too few. */

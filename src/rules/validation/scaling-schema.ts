@@ -145,7 +145,7 @@ export const scalingSchema = {
           ...seconds,
           maximum: 14_400,
           description:
-            'Callers are expected of so many seconds: as long as servers take to start. Default: as long as 99 of 100 took on the last two days.',
+            'Callers are expected of so many seconds: as long as servers take to start. Default: as long as they took on average on the last two days.',
           examples: [120],
         },
         growthPercent: {

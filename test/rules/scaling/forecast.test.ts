@@ -9,13 +9,13 @@ const day = 24 * hour
 const now = Date.parse('2026-03-30T18:00:00Z')
 
 /** Callers a minute by time; undefined: not known. */
-function history(asked: (wallMs: number) => number | undefined, startMs?: number): History {
+function history(asked: (wallMs: number) => number | undefined, meanMs?: number): History {
   return {
     at(wallMs) {
       const found = asked(wallMs)
       return found === undefined ? undefined : { asked: found, refused: 0, inUse: 0 }
     },
-    startMs: () => startMs,
+    starts: () => (meanMs === undefined ? undefined : { meanMs, p99Ms: 1.5 * meanMs }),
   }
 }
 
@@ -23,21 +23,21 @@ const daysAgo = (wallMs: number) => Math.floor((now - wallMs) / day)
 const forecast = (policy: ForecastPolicy, known: History) => forecastFor(policy, now, known)
 
 describe('a forecast', () => {
-  it('is the callers of yesterday, and twice the square root more', () => {
+  it('is the callers of yesterday, and three times the square root more', () => {
     const found = forecast(
       { aheadSeconds: 120 },
       history((at) => (at < now - day / 2 && at > now - 2 * day ? 8 : undefined)),
     )
     expect(found).toEqual({
-      standingBy: 24,
+      standingBy: 28,
       isKnown: true,
       reason: '16 callers are expected within 120 s, as yesterday',
       until: now + minute,
     })
     expect(forecastVote(found)).toEqual({
       by: 'forecast',
-      standingBy: 24,
-      reason: 'forecast asks for 24 (16 callers are expected within 120 s, as yesterday)',
+      standingBy: 28,
+      reason: 'forecast asks for 28 (16 callers are expected within 120 s, as yesterday)',
     })
   })
 
@@ -95,11 +95,13 @@ describe('a forecast', () => {
     const known = history((at) => (now - at < 12 * hour || daysAgo(at) > 1 ? undefined : at === burst ? 100 : 1))
     expect(forecast({ aheadSeconds: 60 }, known).standingBy).toBeLessThan(15)
     expect(forecast({ aheadSeconds: 240 }, known).standingBy).toBeGreaterThan(100)
+    const slow = history((at) => known.at(at)?.asked, 120_000)
+    expect(forecast({}, slow).standingBy).toBeGreaterThan(100)
   })
 
   it.each([
     ['nothing is known', undefined, 300],
-    ['servers are quick', 2_000, 60],
+    ['servers are quick', 2_000, 30],
     ['servers take a while', 130_400, 130],
     ['servers take for ever', 8 * hour, 3_600],
   ])('looks as far ahead as servers take to start: %s', (_, startMs, seconds) => {
