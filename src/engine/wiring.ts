@@ -165,6 +165,7 @@ export function wireEngine(engineDeps: EngineDependencies, state: EngineState) {
     drainer,
     isDraining,
     capacityFreed: (build) => waitQueue.capacityFreed(build),
+    capacityTaken: (build) => waitQueue.reconsider(build.record.spec),
     parkedHeartbeats,
     ...counts,
   })
@@ -346,6 +347,7 @@ interface ReconcilePartDependencies {
   readonly parkedHeartbeats: ParkedHeartbeats
   readonly isDraining: () => boolean
   readonly capacityFreed: (build: BuildEntry) => void
+  readonly capacityTaken: (build: BuildEntry) => void
   readonly callers: ScalerDependencies['callers']
   readonly choosyCallers: ScalerDependencies['choosyCallers']
 }
@@ -359,7 +361,7 @@ function reconcileParts(ctx: EngineContext, observers: Observers, deps: Reconcil
   const failoverGrace = new FailoverGrace(ctx)
   const scaler = new Scaler(ctx, {
     policies: deps.policies,
-    budget: ctx.budget && new BudgetShares(ctx, ctx.budget, { conditions, capacityFreed: deps.capacityFreed }),
+    budget: ctx.budget && new BudgetShares(ctx, ctx.budget, deps),
     callers: deps.callers,
     choosyCallers: deps.choosyCallers,
     protectedSurplus: (build) => failoverGrace.surplusOf(build),

@@ -1,11 +1,12 @@
 /** `gamekeeper simulate`: the simulated load itself, and the command as a process. */
-import { writeFile } from 'node:fs/promises'
+import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import type { BuildSpec } from 'gamekeeper'
 import { callersOf, type Load, peakMatches, runLoad, smallestStandingBy } from '../../src/cli/load-simulation.js'
 import { inventDemand } from 'gamekeeper/testing'
 import type { PlayedOutcome } from '../../src/testing/played-day.js'
+import { root } from '../package/sources.js'
 import { cli, emptyDirectory, startCli } from './cli.js'
 
 const { signal } = new AbortController()
@@ -175,6 +176,21 @@ describe('gamekeeper simulate of a day', () => {
       { policy: 'buffer', refused: 0, waitSeconds: { p50: 0 } },
       { policy: expect.stringMatching(/^standingBy \d$/), refused: 0 },
     ])
+  })
+
+  it('runs as the guide prints it, with fewer sessions', async () => {
+    const cwd = await emptyDirectory()
+    const guide = await readFile(join(root, 'docs/guides/scaling.md'), 'utf8')
+    const files = [...guide.matchAll(/^echo '(.+)' > (\w+\.json)$/gm)]
+    expect(files).toHaveLength(3)
+    for (const [, content = '', name = ''] of files) await writeFile(join(cwd, name), content)
+    const [line = ''] = /^gamekeeper simulate --shape .+$/m.exec(guide) ?? []
+    const args = line.replace('20000', '100').split(' ').slice(1)
+    const { code, stdout } = await cli(args, { cwd })
+    expect(code).toBe(0)
+    for (const policy of ['fixed', 'buffer', 'forecast', 'standingBy \\d+']) {
+      expect(stdout).toMatch(new RegExp(`^${policy} +\\d+ \\(\\d+\\.\\d\\d %\\) `, 'm'))
+    }
   })
 
   it('replays a recording for a build as it is', async () => {

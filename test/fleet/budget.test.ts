@@ -319,3 +319,88 @@ describe('a budget that is wrong', () => {
     })
   })
 })
+
+describe('a build with a fault', () => {
+  const requesting = (cpu: string) => ({
+    spec: { containers: [{ name: 'game', resources: { requests: { cpu } } }] },
+  })
+
+  it('that requests too much by mistake takes nothing from others, and its matches count as before', async () => {
+    const { scene, fleet } = await opened(
+      { cpu: '16' },
+      { arena: { standingBy: 2, template: requesting('1') }, duel: { standingBy: 6, template: requesting('1') } },
+    )
+    await play(scene, fleet, 'arena', 1, 3)
+    expect(await counts(fleet)).toEqual({ arena: [5, 3], duel: [6, 0] })
+    const before = endings(scene).length
+    await fleet.builds.update('arena', { template: requesting('100') })
+    await scene.clock.advance(5 * minute)
+    expect((await counts(fleet))['duel']).toEqual([6, 0])
+    expect((await counts(fleet))['arena']?.[1]).toBe(3)
+    const ofDuel = scene
+      .eventsOf('ServerEnding')
+      .slice(before)
+      .filter(({ build }) => build.name === 'duel')
+    expect(ofDuel).toEqual([])
+  })
+
+  it('with a request beyond all numbers stops no other build, and a negative one is refused', async () => {
+    const { scene, fleet } = await opened({ servers: 10 }, { duel: { standingBy: 2 } })
+    const build = (name: string, cpu: string) => {
+      const { metadata, spec } = aBuild({ name, standingBy: 1, portsToExpose: [] })
+      return fleet.builds.create({ metadata, spec: { ...spec, template: requesting(cpu) } })
+    }
+    await build('arena', '1e400')
+    await fleet.builds.patch('duel', { standingBy: 4 })
+    await scene.clock.advance(30_000)
+    expect((await counts(fleet))['duel']).toEqual([4, 0])
+    await expect(build('other', '-4')).rejects.toMatchObject({ code: 'invalid' })
+    await expect(build('other', 'lots')).rejects.toMatchObject({ code: 'invalid' })
+  })
+
+  it('whose servers crash takes no more from others than its next attempt', async () => {
+    const script = ({ build }: { readonly build: { readonly name: string } }) =>
+      build.name === 'broken' ? { exitsWith: 1 } : {}
+    const { scene, fleet } = await opened({ servers: 10 }, { duel: { standingBy: 8 } }, { memory: { script } })
+    const { metadata, spec } = aBuild({ name: 'broken', standingBy: 8, max: 20, portsToExpose: [] })
+    await fleet.builds.create({ metadata, spec: { ...spec, budget: { priority: 10 } } })
+    await scene.clock.advance(10 * minute)
+    expect((await counts(fleet))['duel']?.[0]).toBeGreaterThanOrEqual(7)
+  })
+})
+
+describe('after a restart', () => {
+  it('a build gives nothing to one that turns out to want nothing', async () => {
+    const { scene, fleet } = await opened(
+      { servers: 10 },
+      { old: { standingBy: 0, max: 8, budget: { priority: 5 } }, live: { standingBy: 10 } },
+    )
+    await fleet.builds.drain('old')
+    await fleet.builds.patch('old', { standingBy: 8 })
+    await scene.clock.advance(minute)
+    expect((await counts(fleet))['live']).toEqual([10, 0])
+    const before = endings(scene).length
+    await fleet.close()
+    const next = await scene.open({ budget: { servers: 10 } })
+    await scene.clock.advance(2 * minute)
+    expect((await counts(next))['live']).toEqual([10, 0])
+    expect(endings(scene).slice(before)).toEqual([])
+  })
+})
+
+it('callers who wait for any of several builds move to one whose share has become larger, all of them', async () => {
+  const { scene, fleet } = await opened(
+    { servers: 6 },
+    { arena: { standingBy: 0 }, duel: { standingBy: 6, budget: { priority: 1 } } },
+  )
+  await play(scene, fleet, 'duel', 1, 6)
+  const select = [{ builds: ['arena'] }]
+  const calls = Array.from({ length: 4 }, (_, i) =>
+    fleet.allocate({ sessionID: session(20 + i), select }, { waitMs: minute }),
+  )
+  await scene.clock.advance(5_000)
+  for (let id = 1; id <= 6; id++) await fleet.sessions.end(session(id))
+  await fleet.builds.patch('duel', { standingBy: 0 })
+  await scene.clock.advance(30_000)
+  expect(await Promise.all(calls)).toHaveLength(4)
+})

@@ -83,9 +83,10 @@ describe('what is recorded', () => {
 
   it('does not count those whom no new server would fit', async () => {
     const { scene, fleet } = await opened()
-    const selectors = [{ state: 'active' as const }]
-    const searching = fleet.allocate({ sessionID: session(9), selectors, buildIDs: ['arena'] } as never)
-    await expect(scene.clock.run(searching)).rejects.toThrow()
+    const select = [{ builds: ['arena'], matchLabels: { map: 'none' } }]
+    await expect(scene.clock.run(fleet.allocate({ sessionID: session(9), select }))).rejects.toMatchObject({
+      code: 'none-standing-by',
+    })
     expect((await fleet.builds.demand('arena')).days).toEqual([])
   })
 

@@ -46,6 +46,18 @@ const table: readonly Commands[] = [
     instead:
       'these commands run the tests; those on a cluster run on the one in KUBECONFIG, whether or not kind made it',
   })),
+  ...['echo', 'gamekeeper simulate --shape', 'gamekeeper simulate arena'].map((begins) => ({
+    page: 'docs/guides/scaling.md',
+    begins,
+    ran: 'test/cli/simulate.test.ts',
+    instead: 'the test simulates fewer sessions, and a recording of its own',
+  })),
+  {
+    page: 'docs/guides/scaling.md',
+    begins: 'gamekeeper demand',
+    ran: 'test/cli/client-commands.test.ts',
+    instead: 'the test reads what is printed',
+  },
   { page: 'docs/explanation/soak.md', begins: 'npm run soak', ran: 'test/soak/soak.test.ts', instead: quick },
   {
     page: 'docs/guides/choosing-a-server.md',

@@ -38,8 +38,11 @@ export function noServerError(build: BuildEntry, waitedMs: number): FleetError {
   switch (code) {
     case 'max-reached': {
       const advice = isUnhealthy ? unhealthyAdvice : '; retry when a match has ended'
-      const limit = build.budgetMax < spec.max ? "the fleet's budget has no room for another" : `max is ${spec.max}`
-      const message = `every server of build ${name} is in use, and ${limit}${after}${advice}`
+      const isBudget = build.budgetMax < spec.max
+      const limit = isBudget ? "the fleet's budget has no room for another" : `max is ${spec.max}`
+      const all =
+        isBudget && inUse(build) === 0 ? `build ${name} has no server` : `every server of build ${name} is in use`
+      const message = `${all}, and ${limit}${after}${advice}`
       return new FleetError(code, message, { details })
     }
     case 'none-standing-by': {

@@ -199,10 +199,9 @@ export class WaitQueue {
   /** Call when a server of the build is ending, or when it may have more: a caller whose builds were all full may be demand for this one now. */
   capacityFreed(build: BuildEntry): void {
     if (this.#full === 0) return
-    if (inUse(build) + serversForCallers(build, this.demand(build)) >= maxServersOf(build)) return
-    for (const waiter of this.#selective.naming(build.record.spec)) {
+    for (const waiter of [...this.#selective.naming(build.record.spec)]) {
+      if (inUse(build) + serversForCallers(build, this.demand(build)) >= maxServersOf(build)) return
       if (waiter.home.isFull) this.#reconsider(waiter)
-      if (!waiter.home.isFull && waiter.home.build === build) return
     }
   }
 

@@ -8,21 +8,25 @@ import {
   type Amounts,
   type BudgetClaim,
   fitting,
+  minus,
   noAmounts,
   type Resource,
   resources,
   type BudgetShare,
   shareBudget,
   sizeOf,
+  times,
   without,
 } from '../../rules/planning/budget.js'
 import type { EngineContext } from '../context.js'
 import type { Conditions } from '../reporting/conditions.js'
 import type { BuildEntry } from '../state/entries.js'
-import { inUse, serverCount, unsavedTerminations } from '../state/queries.js'
+import { inUse, serverCount, serversOf, unsavedTerminations } from '../state/queries.js'
 
 /** How often, at most, the condition of a build changes: what builds want can change with every allocation. */
 const tellMs = 60_000
+/** The same for one whose numbers of servers alone change. */
+const similarMs = 10 * 60_000
 /** How many builds the message of a condition names. */
 const maxNamed = 3
 
@@ -32,6 +36,8 @@ export interface BudgetDependencies {
   readonly conditions: Pick<Conditions, 'update'>
   /** Called when a build may have more servers than before. */
   readonly capacityFreed: (build: BuildEntry) => void
+  /** Called when it may have fewer. */
+  readonly capacityTaken: (build: BuildEntry) => void
 }
 
 /** What a build may have. */
@@ -52,6 +58,10 @@ interface Account {
   share: BudgetShare
   /** Number of servers without those whose termination is recorded. */
   existing: number
+  /** What they take. */
+  takes: Amounts
+  /** What a server of an earlier template takes, while there may be some that take something else. */
+  olderSize: Amounts | undefined
   /** When the condition changed last, elapsed ms. */
   toldAt: number
 }
@@ -61,7 +71,9 @@ export class BudgetShares {
   readonly #budget: FleetBudget
   readonly #deps: BudgetDependencies
   readonly #accounts = new Map<BuildEntry, Account>()
-  /** Builds with fewer servers than their shares, because others have yet to give back theirs. */
+  /** Builds that have not been reconciled yet, so that what they want is a guess: until then, no build gives anything back. */
+  readonly #guessed = new Set<BuildEntry>()
+  /** Builds with fewer servers than their shares, or than their `max` allows. */
   readonly #waiting = new Set<BuildEntry>()
   /** The sum of all servers. */
   #used = noAmounts
@@ -84,12 +96,15 @@ export class BudgetShares {
     const existing = existingIn(build)
     const used = inUse(build)
     const wanted = used + Math.max(0, mayGrow ? idle : Math.min(idle, existing - used))
+    const isLastGuess = this.#guessed.delete(build) && this.#guessed.size === 0
     const account = this.#update(build, wanted, existing)
+    if (isLastGuess) this.#share(build)
     const max = this.#mostOf(account)
     const before = build.budgetMax
     build.budgetMax = Math.max(max, entitledTo(account))
     if (build.budgetMax > before) this.#deps.capacityFreed(build)
-    if (max < account.share.servers) this.#waiting.add(build)
+    else if (build.budgetMax < before) this.#deps.capacityTaken(build)
+    if (max < account.share.servers || build.budgetMax < build.record.spec.max) this.#waiting.add(build)
     else this.#waiting.delete(build)
     return { max, isShort: account.share.servers < wanted, nextMs: this.#tell(account) }
   }
@@ -98,6 +113,7 @@ export class BudgetShares {
   release(build: BuildEntry): void {
     if (!this.#accounts.has(build)) return
     const { existing } = this.#update(build, 0, existingIn(build))
+    if (this.#guessed.delete(build) && this.#guessed.size === 0) this.#share(build)
     if (existing > 0) return
     this.#accounts.delete(build)
     this.#waiting.delete(build)
@@ -106,7 +122,8 @@ export class BudgetShares {
   /** Call when servers of a build that was reviewed have been added. */
   added(build: BuildEntry, count: number): void {
     const account = this.#accounts.get(build)
-    if (account) this.#setExisting(account, account.existing + count)
+    if (account)
+      this.#setExisting(account, account.existing + count, without(account.takes, account.claim.size, -count))
   }
 
   /** Builds that have not been reconciled yet want what they have, or what their specs say. */
@@ -114,7 +131,10 @@ export class BudgetShares {
     for (const build of this.#ctx.inventory.everyBuild) {
       const existing = existingIn(build)
       const { standingBy, max } = build.record.spec
-      this.#open(build, Math.max(existing, Math.min(max, inUse(build) + standingBy))).existing = existing
+      const account = this.#open(build, Math.max(existing, Math.min(max, inUse(build) + standingBy)))
+      account.existing = existing
+      account.takes = times(account.claim.size, existing)
+      this.#guessed.add(build)
     }
     this.#share(undefined)
   }
@@ -123,7 +143,8 @@ export class BudgetShares {
     const { template } = build.record.spec
     const claim = claimOf(build, wanted, sizeOf(template))
     const share = { servers: claim.inUse, guaranteed: 0 }
-    const account = { build, template, claim, share, existing: 0, toldAt: -Infinity }
+    const none = { existing: 0, takes: noAmounts, olderSize: undefined }
+    const account: Account = { build, template, claim, share, ...none, toldAt: -Infinity }
     this.#accounts.set(build, account)
     return account
   }
@@ -131,14 +152,28 @@ export class BudgetShares {
   #update(build: BuildEntry, wanted: number, existing: number): Account {
     const known = this.#accounts.get(build)
     const account = known ?? this.#open(build, wanted)
-    this.#setExisting(account, existing)
     const { template } = build.record.spec
-    const claim = claimOf(build, wanted, account.template === template ? account.claim.size : sizeOf(template))
+    if (account.template !== template) this.#templateChanged(account, template)
+    const { claim: before, olderSize } = account
+    const older = olderSize ? olderServers(build) : undefined
+    if (older?.existing === 0) account.olderSize = undefined
+    this.#setExisting(account, existing, takesOf(before.size, existing, olderSize, older?.existing))
+    const inUseTakes = olderSize && takesOf(before.size, before.inUse, olderSize, older?.inUse)
+    const claim = { ...claimOf(build, wanted, before.size), inUseTakes }
     if (known && isSame(account.claim, claim)) return account
-    account.template = template
     account.claim = claim
     this.#share(build)
     return account
+  }
+
+  /** Servers of the earlier template go on taking what they took. */
+  #templateChanged(account: Account, template: PodTemplateSpec): void {
+    const { claim, existing, olderSize } = account
+    const size = sizeOf(template)
+    account.template = template
+    if (resources.every((resource) => size[resource] === claim.size[resource])) return
+    if (existing > 0) account.olderSize = olderSize ? largest(olderSize, claim.size) : claim.size
+    account.claim = { ...claim, size }
   }
 
   /** Computes all shares, and queues the builds that may have more or must give some back. */
@@ -152,11 +187,11 @@ export class BudgetShares {
     this.#owed = noAmounts
     this.#left = limits
     for (const account of accounts) {
-      const { build, claim, existing } = account
+      const { build, claim, takes } = account
       const before = entitledTo(account)
       account.share = shares.get(claim.key) ?? account.share
       if (entitledTo(account) !== before) changed.add(build)
-      this.#used = without(this.#used, claim.size, -existing)
+      this.#used = minus(this.#used, times(takes, -1))
       this.#owed = without(this.#owed, claim.size, -missingIn(account))
       this.#left = without(this.#left, claim.size, entitledTo(account))
     }
@@ -164,12 +199,13 @@ export class BudgetShares {
     for (const build of changed) if (build !== current) this.#ctx.enqueue(build)
   }
 
-  #setExisting(account: Account, existing: number): void {
-    const { claim, existing: before } = account
-    if (before === existing) return
+  #setExisting(account: Account, existing: number, takes: Amounts): void {
+    const { claim, existing: before, takes: taken } = account
+    if (before === existing && resources.every((resource) => takes[resource] === taken[resource])) return
     const missing = missingIn(account)
     account.existing = existing
-    this.#used = without(this.#used, claim.size, before - existing)
+    account.takes = takes
+    this.#used = minus(this.#used, minus(taken, takes))
     this.#owed = without(this.#owed, claim.size, missing - missingIn(account))
     if (existing < before) for (const waiting of this.#waiting) this.#ctx.enqueue(waiting)
   }
@@ -188,6 +224,7 @@ export class BudgetShares {
 
   /** True if the build has more than its part while another has less, so that it gives back idle servers. */
   #mustGiveBack(account: Account): boolean {
+    if (this.#guessed.size > 0) return false
     const unclaimed = this.#unclaimed
     const isShort = resources.some((resource) => account.claim.size[resource] > 0 && unclaimed[resource] < 0)
     return isShort && account.existing > entitledTo(account)
@@ -209,8 +246,10 @@ export class BudgetShares {
     if (!before && !problem) return undefined
     if (build.writing || before?.message === problem?.message) return tellMs
     const now = this.#ctx.clock.elapsed()
-    const restMs = toldAt + tellMs - now
-    if (before && restMs > 0) return restMs
+    // The numbers of servers change all the time.
+    const isSimilar = withoutNumbers(before?.message) === withoutNumbers(problem?.message)
+    const restMs = toldAt + (isSimilar ? similarMs : tellMs) - now
+    if (before && restMs > 0) return Math.min(restMs, tellMs)
     account.toldAt = now
     this.#deps.conditions.update(build, 'BudgetReached', problem?.reason ?? '', problem?.message)
     return tellMs
@@ -261,8 +300,33 @@ function isSame(a: BudgetClaim, b: BudgetClaim): boolean {
     a.wanted === b.wanted &&
     a.guaranteed === b.guaranteed &&
     a.priority === b.priority &&
-    a.size === b.size
+    a.size === b.size &&
+    resources.every((resource) => a.inUseTakes?.[resource] === b.inUseTakes?.[resource])
   )
+}
+
+/** Servers of an earlier template: goes through all servers of the build, only while some may take something else than new ones. */
+function olderServers(build: BuildEntry): { readonly existing: number; readonly inUse: number } {
+  let [existing, used] = [0, 0]
+  for (const { bucket, record } of serversOf(build)) {
+    if (record.templateHash === build.templateHash || bucket === 'terminating') continue
+    existing++
+    if (bucket === 'active' || bucket === 'reserved' || bucket === 'setAside') used++
+  }
+  return { existing, inUse: used }
+}
+
+function takesOf(size: Amounts, count: number, olderSize: Amounts | undefined, older = 0): Amounts {
+  const some = Math.min(older, count)
+  return olderSize ? without(times(size, count - some), olderSize, -some) : times(size, count)
+}
+
+function largest(a: Amounts, b: Amounts): Amounts {
+  return { servers: 1, cpu: Math.max(a.cpu, b.cpu), memory: Math.max(a.memory, b.memory) }
+}
+
+function withoutNumbers(message: string | undefined): string | undefined {
+  return message?.replace(/\d+/g, '')
 }
 
 /** Servers whose termination is not recorded yet count, so that a host that crashes never leaves more than the budget allows. */
@@ -276,8 +340,4 @@ function entitledTo({ share }: Account): number {
 
 function missingIn(account: Account): number {
   return Math.max(0, entitledTo(account) - account.existing)
-}
-
-function minus(a: Amounts, b: Amounts): Amounts {
-  return { servers: a.servers - b.servers, cpu: a.cpu - b.cpu, memory: a.memory - b.memory }
 }

@@ -10,6 +10,7 @@ import { type EngineContext, serverEvent } from '../context.js'
 import { lateReason } from '../instances/late-starts.js'
 import type { BudgetShares } from './budget-shares.js'
 import type { ScalingPolicies } from './scaling-policies.js'
+import { hasCondition } from '../reporting/conditions.js'
 import type { Bucket, BuildEntry, ServerEntry } from '../state/entries.js'
 import type { LinkedSet } from '../state/linked-set.js'
 import type { Machine } from '../state/machine-loads.js'
@@ -20,12 +21,13 @@ import {
   isHealthy,
   lateServers,
   scaledSpec,
+  serverCount,
   standingByIn,
   unsavedTerminations,
 } from '../state/queries.js'
 
 export interface ScalerDependencies {
-  readonly policies: Pick<ScalingPolicies, 'decide' | 'hold'>
+  readonly policies: Pick<ScalingPolicies, 'decide' | 'hold' | 'spareAged'>
   /** Undefined if the fleet has no budget. */
   readonly budget: Pick<BudgetShares, 'added' | 'release' | 'review'> | undefined
   /** Number of callers that are waiting for a server of the build, or that timed out and are expected to retry. */
@@ -114,8 +116,20 @@ export class Scaler {
     const ready = buckets.ready.size + buckets.outdatedReady.size
     const misfits = besideMisfits({ spec, callers, ready, ...this.#deps.choosyCallers(build) })
     const idle = draining ? 0 : Math.min(spec.standingBy + callers + misfits, spec.max - inUse(build))
-    const { max, isShort, nextMs } = budget.review(build, idle, mayGrow)
+    // A build whose servers do not start takes none from others but for the next attempt.
+    const present = serverCount(build) - buckets.terminating.size - inUse(build)
+    const claimed = this.#isFailing(build) ? Math.min(idle, present + 1) : idle
+    const { max, isShort, nextMs } = budget.review(build, claimed, mayGrow)
+    // Without room for another, a server that is replaced for its age would end before the next is ready.
+    if (max <= inUse(build) + present) this.#deps.policies.spareAged(build)
     return { spec: { ...spec, max: Math.min(spec.max, max) }, isShort, nextMs }
+  }
+
+  /** True if the servers of the build do not start, or crash again and again. */
+  #isFailing({ backoff, record }: BuildEntry): boolean {
+    const isCrashing =
+      backoff.failures > 1 && this.#ctx.clock.elapsed() < backoff.until + this.#ctx.limits.backoffResetMs
+    return isCrashing || hasCondition(record, 'CreateBlocked')
   }
 
   /** Adjusts the number of servers when there is no rolling update. Returns true if the limits cut the plan short. */

@@ -88,6 +88,11 @@ export class ScalingPolicies {
     return earliest(decision.nextMs, forecastMs, toldMs, agesMs, outsideMs, wallMs)
   }
 
+  /** There is no room for replacements: no idle server is replaced for its age. */
+  spareAged({ scaling }: BuildEntry): void {
+    if (scaling) this.#ages.spare(scaling)
+  }
+
   stop(): void {
     this.#outside.stop()
   }

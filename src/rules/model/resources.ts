@@ -96,7 +96,7 @@ export type Eviction = (typeof evictions)[number]
 
 /** How a build takes part in the budget that all builds of the fleet share. */
 export interface BuildBudget {
-  /** Number of servers for which the budget always has room, also while the build does not use it. Never more than `max`. Default: 0. */
+  /** Number of servers for which room in the budget is kept free, also while the build does not use it. Never more than `max`. Default: 0. */
   readonly guaranteed?: number
   /** Builds with a larger number get their servers first, and take idle ones from others. May be negative. Default: 0. */
   readonly priority?: number

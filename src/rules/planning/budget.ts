@@ -31,6 +31,8 @@ export interface BudgetClaim {
   readonly size: Amounts
   /** Number of servers in use. They stay, whatever the budget says. */
   readonly inUse: number
+  /** What they take, if some are of an earlier template and take something else. Default: `size` each. */
+  readonly inUseTakes?: Amounts | undefined
   /** Number of servers that the build would have without a budget. At least `inUse`. */
   readonly wanted: number
   readonly guaranteed: number
@@ -48,7 +50,9 @@ export interface BudgetShare {
 /** What a server of this template takes: the sum of what its containers request. What is not requested counts as 0. */
 export function sizeOf(template: PodTemplateSpec): Amounts {
   const { cpu, memory } = requestsOf(template)
-  return { servers: 1, cpu: Math.round(cpu * 1_000), memory: Math.ceil(memory) }
+  // Sums must stay numbers.
+  const bounded = (amount: number) => Math.min(Number.MAX_SAFE_INTEGER, amount)
+  return { servers: 1, cpu: bounded(Math.round(cpu * 1_000)), memory: bounded(Math.ceil(memory)) }
 }
 
 /** Returns the share of each build, by key. If the guaranteed parts exceed the budget, they are served by priority, then by key. */
@@ -62,7 +66,7 @@ export function shareBudget(budget: Amounts, claims: readonly BudgetClaim[]): Re
     unreserved = without(unreserved, draft.size, draft.reserved)
   }
   let free = budget
-  for (const { size, inUse } of drafts) free = without(free, size, inUse)
+  for (const { size, inUse, inUseTakes = times(size, inUse) } of drafts) free = minus(free, inUseTakes)
   for (const draft of drafts) {
     const { inUse, reserved, size, wanted } = draft
     const more = Math.max(0, Math.min(wanted, reserved) - inUse)
@@ -84,11 +88,15 @@ export function fitting(free: Amounts, size: Amounts): number {
 
 /** What is left after so many servers of this size. Negative if they do not fit. */
 export function without(free: Amounts, size: Amounts, count: number): Amounts {
-  return {
-    servers: free.servers - count * size.servers,
-    cpu: free.cpu - count * size.cpu,
-    memory: free.memory - count * size.memory,
-  }
+  return minus(free, times(size, count))
+}
+
+export function times(size: Amounts, count: number): Amounts {
+  return { servers: count * size.servers, cpu: count * size.cpu, memory: count * size.memory }
+}
+
+export function minus(a: Amounts, b: Amounts): Amounts {
+  return { servers: a.servers - b.servers, cpu: a.cpu - b.cpu, memory: a.memory - b.memory }
 }
 
 interface Draft extends BudgetClaim {

@@ -75,7 +75,7 @@ const buildBudget = {
     guaranteed: {
       ...count,
       description:
-        'Number of servers for which the budget always has room, also while the build does not use it. Counts at most max. Default: 0.',
+        'Number of servers for which room in the budget is kept free, also while the build does not use it. Counts at most max. Default: 0.',
       examples: [5],
     },
     priority: {

@@ -156,6 +156,15 @@ const container = {
           description: 'Maximum amount of each resource that the container may use.',
           examples: [{ cpu: '500m', memory: '256Mi' }],
         },
+        requests: {
+          type: 'object',
+          nullable: true,
+          additionalProperties: quantity,
+          expected: 'an object of quantities',
+          description:
+            'Amount of each resource that the container is to have. A budget of the fleet counts cpu and memory.',
+          examples: [{ cpu: '250m', memory: '256Mi' }],
+        },
       },
     },
   },

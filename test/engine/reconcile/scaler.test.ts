@@ -9,7 +9,7 @@ function setUp(spec: { standingBy: number; max: number }, limits = {}) {
   inventory.replaceBuild(build, { ...build.record, spec: { ...build.record.spec, ...spec } }, '2')
   const { ctx, asked, clock } = contextOf(inventory, { limits })
   const scaler = new Scaler(ctx, {
-    policies: { decide: () => undefined, hold: () => undefined },
+    policies: { decide: () => undefined, hold: () => undefined, spareAged: () => undefined },
     budget: undefined,
     callers: () => 0,
     choosyCallers: () => ({ unfit: 0, choosy: 0 }),
