@@ -41,9 +41,11 @@ it(
     if (backend === 'kubernetes') await kubectl('-n', space(), 'scale', 'gsb', 'arena', '--replicas', '2')
     else await second.builds.patch(arena, { standingBy: 2 })
     await isReady(second, 2)
-    const { conditions = [], scaling: overridden } = await status(second)
-    expect(overridden).toMatchObject({ standingBy: 2, decider: 'override' })
-    expect(conditions).toContainEqual(expect.objectContaining({ type: 'ScalingOverridden', status: 'True' }))
+    expect((await status(second)).scaling).toMatchObject({ standingBy: 2, decider: 'override' })
+    // Written after the decision.
+    await until('the condition says so', async () =>
+      (await status(second)).conditions?.some(({ type, status: is }) => type === 'ScalingOverridden' && is === 'True'),
+    )
 
     const demand = await second.builds.demand(arena)
     const sum = (all: readonly number[]) => all.reduce((total, one) => total + one, 0)
