@@ -81,6 +81,8 @@ export class BudgetShares {
   #owed = noAmounts
   /** What is left of the budget after all shares and guaranteed parts. */
   #left = noAmounts
+  /** True if there was enough for what all builds want. */
+  #isPlentiful = false
 
   constructor(ctx: EngineContext, budget: FleetBudget, deps: BudgetDependencies) {
     this.#ctx = ctx
@@ -161,9 +163,33 @@ export class BudgetShares {
     const inUseTakes = olderSize && takesOf(before.size, before.inUse, olderSize, older?.inUse)
     const claim = { ...claimOf(build, wanted, before.size), inUseTakes }
     if (known && isSame(account.claim, claim)) return account
+    if (known && this.#isPlentifulFor(account, claim)) return account
     account.claim = claim
     this.#share(build)
     return account
+  }
+
+  /**
+   * Gives a build what it wants if there is enough for all, before and after: then no other share changes. So an allocation costs the same in a
+   * fleet of many builds. Returns false if the shares must be computed.
+   */
+  #isPlentifulFor(account: Account, claim: BudgetClaim): boolean {
+    const { claim: before, share } = account
+    const isPlain = claim.key === before.key && claim.size === before.size && !claim.inUseTakes && !before.inUseTakes
+    const isAsBefore = claim.guaranteed === before.guaranteed && claim.priority === before.priority
+    if (!this.#isPlentiful || this.#guessed.size > 0 || !isPlain || !isAsBefore) return false
+    const servers = claim.wanted
+    const more = Math.max(servers, share.guaranteed) - entitledTo(account)
+    const left = without(this.#left, claim.size, more)
+    const missing = missingIn(account)
+    const owed = Math.max(0, entitledTo(account) + more - account.existing) - missing
+    const unclaimed = without(this.#unclaimed, claim.size, owed)
+    if (!isEnough(left) || !isEnough(unclaimed)) return false
+    account.claim = claim
+    account.share = { ...share, servers }
+    this.#left = left
+    this.#owed = without(this.#owed, claim.size, -owed)
+    return true
   }
 
   /** Servers of the earlier template go on taking what they took. */
@@ -195,6 +221,9 @@ export class BudgetShares {
       this.#owed = without(this.#owed, claim.size, -missingIn(account))
       this.#left = without(this.#left, claim.size, entitledTo(account))
     }
+    const isServed = ({ share, claim }: Account) =>
+      share.servers === claim.wanted && share.guaranteed === claim.guaranteed
+    this.#isPlentiful = accounts.every(isServed) && isEnough(this.#left)
     for (const account of accounts) if (this.#mustGiveBack(account)) changed.add(account.build)
     for (const build of changed) if (build !== current) this.#ctx.enqueue(build)
   }
@@ -278,6 +307,10 @@ export class BudgetShares {
     const rest = others.reduce((sum, { count }) => sum + count, 0)
     return [...named, ...(others.length > 0 ? [`others (${rest})`] : [])].join(', ')
   }
+}
+
+function isEnough(left: Amounts): boolean {
+  return resources.every((resource) => left[resource] >= 0)
 }
 
 function claimOf(build: BuildEntry, wanted: number, size: Amounts): BudgetClaim {
