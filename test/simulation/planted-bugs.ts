@@ -230,6 +230,14 @@ const scaling: readonly PlantedBug[] = [
     to: 'const isUsed = this.#deps.callers(build) > 0',
   },
   {
+    name: 'windows are read in UTC',
+    standsFor: 'at eight in the evening, the servers for the evening come at nine',
+    seeds: 300,
+    file: 'src/rules/scaling/windows.ts',
+    from: "{ mode: '5-part', paused: true, timezone }",
+    to: "{ mode: '5-part', paused: true, timezone: 'UTC' }",
+  },
+  {
     name: 'the last answer of a webhook holds for good',
     standsFor: 'after the end of an event, a service that is away keeps its servers running',
     seeds: 300,

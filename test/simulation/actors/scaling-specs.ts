@@ -1,5 +1,5 @@
 /** Random scaling policies of builds, in the runs that have them. */
-import type { BufferPolicy, ScalingSpec } from '../../../src/rules/scaling/policies.js'
+import type { BufferPolicy, ScalingSpec, SchedulePolicy } from '../../../src/rules/scaling/policies.js'
 import { someWebhook } from '../models/webhook-model.js'
 import type { World } from '../world/world.js'
 
@@ -26,6 +26,16 @@ export function someScaling(world: World): ScalingSpec | undefined {
 function someBuffer(world: World): BufferPolicy {
   const min = world.between(0, 2)
   return { min, percent: world.between(0, 150), ...(world.chance(0.5) && { max: world.between(min, 6) }) }
+}
+
+/** How far the clocks of these time zones are ahead of UTC in the days that are simulated, in minutes. */
+const offsets: Readonly<Record<string, number>> = { UTC: 0, 'Europe/Berlin': 60, 'America/St_Johns': -210 }
+
+/** The window of such a schedule that is open at this wall time, read without the library: the first two minutes of every so many. */
+export function openWindowOf({ timeZone, windows }: SchedulePolicy, wallMs: number): BufferPolicy | undefined {
+  const minute = Math.floor(wallMs / 60_000) + (offsets[timeZone] ?? 0)
+  const ofHour = ((minute % 60) + 60) % 60
+  return windows.find(({ start }) => ofHour % Number(/^\*\/(\d+) /.exec(start)?.[1]) < 2)
 }
 
 /** The policies that change nothing on their own. */

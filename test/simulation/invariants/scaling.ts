@@ -3,7 +3,7 @@
  * allow, and is what they ask for when nothing happens any more.
  */
 import { isDeepStrictEqual } from 'node:util'
-import { bufferOf } from '../actors/scaling-specs.js'
+import { bufferOf, openWindowOf } from '../actors/scaling-specs.js'
 import type { BuildSpec } from '../../../src/rules/model/resources.js'
 import type { GameServerBuild } from '../../../src/rules/model/wire.js'
 import type { WebhookModel } from '../models/webhook-model.js'
@@ -17,8 +17,15 @@ interface Seen {
   readonly standingBy: number
   /** What the buffer, the webhook and `standingBy` asked for, and when, oldest first. */
   readonly asks: readonly { readonly atMs: number; readonly asked: number }[]
+  readonly seenAtMs: number
+  /** Since when the same window has been open, by the clock of the host. */
+  readonly open: { readonly min: number; readonly sinceMs: number } | undefined
 }
 
+/** A clock that was set is noticed within a minute. */
+const noticedMs = 60_000
+/** With longer gaps between two looks, a host may have been suspended. */
+const gapMs = 5_000
 /** What a snapshot says may be older than what has just been decided. */
 const slackMs = 1_000
 
@@ -68,10 +75,38 @@ export class ScalingInvariants {
         )
       }
     }
+    const open = this.#openSince(build, snapshot.host, isSame ? before : undefined)
+    if (
+      open &&
+      world.elapsedMs - open.sinceMs > noticedMs + slackMs &&
+      scaling.standingBy < Math.min(spec.max, open.min)
+    ) {
+      world.violate(
+        `build ${metadata.name} keeps ${scaling.standingBy} ready, but a window that asks for ${open.min} has been open for a minute`,
+      )
+    }
     const kept = earlier.filter(({ atMs }) => atMs > world.elapsedMs - delaySeconds * 1_000 - slackMs)
     const asks =
       scaling.decider === 'override' || scaling.decider === 'idle' ? [] : [...kept, { atMs: world.elapsedMs, asked }]
-    this.#seen.set(metadata.name, { host: snapshot.host, spec, standingBy: scaling.standingBy, asks })
+    this.#seen.set(metadata.name, {
+      host: snapshot.host,
+      spec,
+      standingBy: scaling.standingBy,
+      asks,
+      open,
+      seenAtMs: world.elapsedMs,
+    })
+  }
+
+  #openSince({ spec, status }: GameServerBuild, host: Host, before: Seen | undefined): Seen['open'] {
+    const { elapsedMs } = this.world
+    const { decider } = status.scaling ?? {}
+    const schedule = spec.scaling?.schedule
+    if (!schedule || decider === 'override' || decider === 'idle' || host.suspended) return undefined
+    const window = openWindowOf(schedule, host.wallMs)
+    if (!window) return undefined
+    const isSeen = before?.open && elapsedMs - before.seenAtMs < gapMs
+    return { min: window.min ?? 0, sinceMs: (isSeen ? before.open?.sinceMs : undefined) ?? elapsedMs }
   }
 }
 

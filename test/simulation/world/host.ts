@@ -82,10 +82,15 @@ export class Host {
     fn()
   }
 
+  /** What its clock shows, which may be set. */
+  get wallMs(): number {
+    return this.world.wallMs + this.#wallJumpMs
+  }
+
   clock(): Clock {
     const { world } = this
     return {
-      now: () => world.wallMs + this.#wallJumpMs,
+      now: () => this.wallMs,
       elapsed: () => world.elapsedMs,
       after: (ms, fn) => {
         // A timer can be cancelled even after it came due while the host was suspended.
