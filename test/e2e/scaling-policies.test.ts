@@ -47,11 +47,14 @@ it(
       (await status(second)).conditions?.some(({ type, status: is }) => type === 'ScalingOverridden' && is === 'True'),
     )
 
-    const demand = await second.builds.demand(arena)
+    // A session ends when its server is gone.
     const sum = (all: readonly number[]) => all.reduce((total, one) => total + one, 0)
+    const demand = await until('three sessions have ended', async () => {
+      const recorded = await second.builds.demand(arena)
+      const ended = recorded.days.flatMap((day) => Object.values(day.sessions).flatMap((of) => Object.values(of)))
+      return sum(ended) === 3 ? recorded : undefined
+    })
     expect(sum(demand.days.flatMap(({ asked }) => asked))).toBe(3)
-    const ended = demand.days.flatMap((day) => Object.values(day.sessions).flatMap((of) => Object.values(of)))
-    expect(sum(ended)).toBe(3)
     const outcome = await replayDemand({ demand, policy: { standingBy: 3, max: 12 } })
     expect(outcome).toMatchObject({ callers: expect.any(Number), refused: 0 })
     await second.builds.delete(arena)
