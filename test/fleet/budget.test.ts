@@ -344,6 +344,17 @@ describe('a build with a fault', () => {
     expect(ofDuel).toEqual([])
   })
 
+  it('that did not fit gets its servers once its request is corrected', async () => {
+    const { scene, fleet } = await opened(
+      { cpu: '8' },
+      { duel: { standingBy: 8, template: requesting('1') }, arena: { standingBy: 2, template: requesting('16') } },
+    )
+    expect(await counts(fleet)).toEqual({ arena: [0, 0], duel: [8, 0] })
+    await fleet.builds.update('arena', { template: requesting('1') })
+    await scene.clock.advance(minute)
+    expect(await counts(fleet)).toEqual({ arena: [2, 0], duel: [6, 0] })
+  })
+
   it('with a request beyond all numbers stops no other build, and a negative one is refused', async () => {
     const { scene, fleet } = await opened({ servers: 10 }, { duel: { standingBy: 2 } })
     const build = (name: string, cpu: string) => {
@@ -367,6 +378,17 @@ describe('a build with a fault', () => {
     await scene.clock.advance(10 * minute)
     expect((await counts(fleet))['duel']?.[0]).toBeGreaterThanOrEqual(7)
   })
+})
+
+it('callers are refused for the budget only as long as it has no room', async () => {
+  const { scene, fleet } = await opened({ servers: 3 }, { arena: { standingBy: 0 }, duel: { standingBy: 2 } })
+  await play(scene, fleet, 'arena', 1, 1)
+  await play(scene, fleet, 'duel', 2, 2)
+  expect(await failureOf(fleet.allocate(ask(9, { buildID: 'arena' })))).toMatchObject({ code: 'max-reached' })
+  await fleet.builds.patch('duel', { standingBy: 0 })
+  await fleet.sessions.end(session(2))
+  await scene.clock.advance(20_000)
+  expect(await failureOf(fleet.allocate(ask(10, { buildID: 'arena' })))).toMatchObject({ code: 'none-standing-by' })
 })
 
 describe('after a restart', () => {

@@ -73,7 +73,7 @@ export class BudgetShares {
   readonly #accounts = new Map<BuildEntry, Account>()
   /** Builds that have not been reconciled yet, so that what they want is a guess: until then, no build gives anything back. */
   readonly #guessed = new Set<BuildEntry>()
-  /** Builds with fewer servers than their shares, or than their `max` allows. */
+  /** Builds with fewer servers than their shares, and those whose callers are refused because the budget is used up. */
   readonly #waiting = new Set<BuildEntry>()
   /** The sum of all servers. */
   #used = noAmounts
@@ -106,7 +106,8 @@ export class BudgetShares {
     build.budgetMax = Math.max(max, entitledTo(account))
     if (build.budgetMax > before) this.#deps.capacityFreed(build)
     else if (build.budgetMax < before) this.#deps.capacityTaken(build)
-    if (max < account.share.servers || build.budgetMax < build.record.spec.max) this.#waiting.add(build)
+    const isFull = build.budgetMax <= used && build.budgetMax < build.record.spec.max
+    if (max < account.share.servers || isFull) this.#waiting.add(build)
     else this.#waiting.delete(build)
     return { max, isShort: account.share.servers < wanted, nextMs: this.#tell(account) }
   }
@@ -155,15 +156,14 @@ export class BudgetShares {
     const known = this.#accounts.get(build)
     const account = known ?? this.#open(build, wanted)
     const { template } = build.record.spec
-    if (account.template !== template) this.#templateChanged(account, template)
+    const isResized = account.template !== template && this.#resize(account, template)
     const { claim: before, olderSize } = account
     const older = olderSize ? olderServers(build) : undefined
     if (older?.existing === 0) account.olderSize = undefined
     this.#setExisting(account, existing, takesOf(before.size, existing, olderSize, older?.existing))
-    const inUseTakes = olderSize && takesOf(before.size, before.inUse, olderSize, older?.inUse)
+    const inUseTakes = olderSize && takesOf(before.size, inUse(build), olderSize, older?.inUse)
     const claim = { ...claimOf(build, wanted, before.size), inUseTakes }
-    if (known && isSame(account.claim, claim)) return account
-    if (known && this.#isPlentifulFor(account, claim)) return account
+    if (known && !isResized && (isSame(before, claim) || this.#isPlentifulFor(account, claim))) return account
     account.claim = claim
     this.#share(build)
     return account
@@ -192,14 +192,15 @@ export class BudgetShares {
     return true
   }
 
-  /** Servers of the earlier template go on taking what they took. */
-  #templateChanged(account: Account, template: PodTemplateSpec): void {
+  /** Servers of the earlier template go on taking what they took. Returns false if new ones take the same. */
+  #resize(account: Account, template: PodTemplateSpec): boolean {
     const { claim, existing, olderSize } = account
     const size = sizeOf(template)
     account.template = template
-    if (resources.every((resource) => size[resource] === claim.size[resource])) return
+    if (resources.every((resource) => size[resource] === claim.size[resource])) return false
     if (existing > 0) account.olderSize = olderSize ? largest(olderSize, claim.size) : claim.size
     account.claim = { ...claim, size }
+    return true
   }
 
   /** Computes all shares, and queues the builds that may have more or must give some back. */
