@@ -54,7 +54,8 @@ export function readContents(root: RootDatabase<string, string>, options?: ReadO
   const text = root.get(contentsKey, options)
   if (text === undefined) return undefined
   const contents: unknown = JSON.parse(jsonOf(contentsKey, 0, text))
-  if (isContents(contents)) return contents
+  // A collection that the list does not name had no record yet: this version has brought it.
+  if (isContents(contents)) return { ...byName(() => emptyTally), ...contents }
   throw new Error('it lacks fields')
 }
 
@@ -94,7 +95,7 @@ export function openContents({ root, about }: LmdbEnvironment, collections: Coll
 
 function isContents(value: unknown): value is Contents {
   if (!isObject(value) || typeof value['lastVersion'] !== 'number') return false
-  return collectionNames.every((name) => isObject(value[name]))
+  return collectionNames.every((name) => value[name] === undefined || isObject(value[name]))
 }
 
 /** FNV-1a of the key and the version, mixed so that sums of several hashes are not often equal. Native calls would cost more. */

@@ -4,9 +4,8 @@ import type { Clock } from '../contracts/clock.js'
 import { accepted, FleetError } from '../contracts/errors.js'
 import type { Fleet } from '../contracts/fleet.js'
 import { defaultLimits, type FleetOptions } from '../contracts/options.js'
-import { createFleet } from '../fleet/create-fleet.js'
-
 import type { Store } from '../contracts/store.js'
+import { createFleet } from '../fleet/create-fleet.js'
 import { type DemandDay, demandRef, startOfDay } from '../rules/demand/demand-day.js'
 import type { BuildSpec, ServerState } from '../rules/model/resources.js'
 import { readBuildInput } from '../rules/validation/build-schema.js'
@@ -184,7 +183,7 @@ function endSession(game: MemoryServer, session: string): void {
   if (game.sessions.some(({ sessionId }) => sessionId === session)) game.endSession(session)
 }
 
-/** What was recorded on the days before stays as it is: the warm-up is none of their demand. */
+/** What was recorded on the days before stays as it is: the warm-up does not count as their demand. */
 function storeWith(past: readonly DemandDay[], startsAt = 0): Store {
   const store = memoryStore()
   const refOf = (day: string) => demandRef({ namespace: 'default', name }, day)
@@ -195,7 +194,6 @@ function storeWith(past: readonly DemandDay[], startsAt = 0): Store {
   return {
     ...store,
     demand: {
-      ...demand,
       get: async (ref) => {
         const record = known.get(ref.name)
         return record ? { record, revision: '0' } : demand.get(ref)

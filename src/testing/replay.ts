@@ -198,16 +198,16 @@ function dayIn(owner: string, { days }: DemandRecording, wanted: string | undefi
 }
 
 /** Draws the length of a session that begins in an hour of the day. If none has ended that day, from those of other days. */
-function lengthsOf(owner: string, { sessions }: DemandDay, { days }: DemandRecording) {
+function lengthsOf(owner: string, day: DemandDay, { days }: DemandRecording) {
   const drawn = (of: readonly DemandDay[]) =>
     durationsOf(sumOfDurations(of.flatMap((one) => Object.values(one.sessions))))
-  const all = drawn(days.filter((one) => one.sessions === sessions)) ?? drawn(days)
+  const all = drawn([day]) ?? drawn(days)
   if (!all) {
     const message = 'no session of the recording has ended, so that nobody knows how long they take'
     throw new FleetError('invalid', `${owner}: ${message}`)
   }
   const byHour = new Map(
-    Object.entries(sessions)
+    Object.entries(day.sessions)
       .filter(([, durations]) => countOf(durations) >= fewSessions)
       .map(([hour, durations]) => [Number(hour), durationsOf(durations) ?? all]),
   )

@@ -8,7 +8,9 @@ import { describe, expect, onTestFinished, test } from 'vitest'
 import { currentProcess } from '../../src/platform/process-identity.js'
 import { DirectoryLock } from '../../src/stores/directory-lock.js'
 import { fileStore } from '../../src/stores/file.js'
-import { minimalServer } from '../../src/testing/records.js'
+import { readContents, sealRecord } from '../../src/stores/integrity.js'
+import { openEnvironment } from '../../src/stores/lmdb-environment.js'
+import { minimalBuild, minimalDemand, minimalServer } from '../../src/testing/records.js'
 import { nextMessage, startChild, type StartOptions, testInNamespaces } from './child.js'
 import { temporaryDirectory } from './temporary.js'
 
@@ -257,3 +259,20 @@ async function readAbout(directory: string): Promise<Record<string, string>> {
   await root.close()
   return values
 }
+
+test('opens a store whose list of contents does not name a collection that has come since', async () => {
+  const directory = await temporaryDirectory()
+  const store = await fileStore({ directory })
+  await store.builds.create(minimalBuild({ namespace: 'default', name: 'arena' }))
+  await store.close()
+  const environment = openEnvironment({ open: openLmdb }, directory)
+  const { demand: _, ...known } = readContents(environment.root) ?? { demand: undefined }
+  await environment.root.put('contents', sealRecord('contents', 0, JSON.stringify(known)))
+  await environment.root.close()
+  const reopened = await fileStore({ directory })
+  expect(reopened.damage).toBeUndefined()
+  expect(await reopened.builds.list()).toHaveLength(1)
+  await reopened.demand?.create(minimalDemand({ namespace: 'default', name: 'arena.2026-01-02' }))
+  expect(await reopened.check?.()).toMatchObject({ isWhole: true })
+  await reopened.close()
+})

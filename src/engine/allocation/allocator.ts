@@ -308,7 +308,7 @@ export class Allocator {
     try {
       await waitQueue.wait(home, waiting, (entry) => (call.place = this.#places.take(entry, call, options.gate)))
     } catch (error) {
-      // One who gives up has waited in vain, too.
+      // A caller who gives up got no server either.
       if (FleetError.is(error, 'aborted')) this.#gotNone(call.key, home, this.#ctx.clock.elapsed() - since)
       throw error
     }

@@ -1,6 +1,6 @@
 /**
- * Records the demand for each build, minute by minute, and keeps it for some days in the store. Nothing is kept of a build that nobody uses.
- * What a host that dies has counted in its last minutes is lost.
+ * Records the demand for each build, minute by minute, and keeps it in the store for some days. A build that nobody uses has no
+ * records. If a host dies, what it has counted in its last minutes is lost.
  */
 import { FleetError } from '../../contracts/errors.js'
 import { sessionKey } from '../../rules/model/names.js'
@@ -352,7 +352,7 @@ export class DemandRecorder {
   async #resume(build: BuildEntry, recording: Recording): Promise<void> {
     if (recording.isResumed) return
     const found = await this.#get(build, recording.count.day)
-    // Somebody else may have asked for it meanwhile.
+    // Another call may have resumed it while this one was waiting.
     if (recording.isResumed) return
     recording.isResumed = true
     recording.revision = found?.revision
@@ -369,7 +369,7 @@ export class DemandRecorder {
   async #put(build: BuildEntry, recording: Recording): Promise<void> {
     const { store } = this.#ctx
     const own = this.#builds.get(build)
-    // The build was deleted meanwhile.
+    // The build has been deleted since.
     if (!own) return
     const ref = demandRef(build.ref, recording.count.day)
     try {

@@ -1,6 +1,6 @@
 /**
- * Counts the servers on each machine, in the whole fleet: those with a session, including those that are being allocated, and all. Kept from
- * the first request that asks for an order by machine, or the first scale-down over several machines, so other fleets do no work for it.
+ * Counts the servers of the whole fleet on each machine: all of them, and those that have a session or are being allocated. Counting starts
+ * with the first request that orders servers by machine, or the first scale-down over several machines, so other fleets do no work for it.
  */
 import type { ServerEntry } from './entries.js'
 

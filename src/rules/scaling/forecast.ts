@@ -50,8 +50,9 @@ const references = [
 ] as const
 
 /**
- * Servers for as many callers as are expected while another starts, and three times the square root of that more: callers who come
- * independently of each other are hardly ever more. How long servers take on average is enough: if some take longer, others take less. Of both days, the one with more counts.
+ * Servers for the callers who are expected while another server starts, plus three times the square root of their number: callers who come
+ * independently of each other hardly ever exceed that. The average time to start is enough, because slow and quick starts balance out. Of the
+ * two days, the one with more callers counts.
  */
 export function forecastFor(
   { aheadSeconds, growthPercent, timeZone = 'UTC' }: ForecastPolicy,

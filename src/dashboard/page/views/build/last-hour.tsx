@@ -33,14 +33,11 @@ const states = [
   },
 ] as const satisfies readonly (Series & { readonly state: string })[]
 
+const [active, standingBy] = states
+
 const demand = [
-  { name: 'active', state: 'Active', colour: '--active', pick: ({ servers }: ActivityMinute) => servers.active },
-  {
-    name: 'ready',
-    state: 'StandingBy',
-    colour: '--standing-by',
-    pick: ({ servers }: ActivityMinute) => servers.standingBy,
-  },
+  active,
+  { ...standingBy, name: 'ready' },
   {
     name: 'wanted ready',
     state: 'Wanted',
