@@ -60,6 +60,11 @@ export interface Instance {
   readonly reason?: string
   /** Address that players connect to. Absent until known. */
   readonly address?: string
+  /**
+   * Where this host reaches the instance's ports: a host, and by which of the two ports. Absent if it reaches them as players do. For games
+   * without an SDK, which are probed.
+   */
+  readonly inside?: { readonly host: string; readonly ports: 'container' | 'public' }
   /** Name of the machine that the instance runs on. */
   readonly node?: string
   /** The exposed ports, in the same order as `portsToExpose`. Empty until known. */

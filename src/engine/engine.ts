@@ -105,7 +105,7 @@ export class Engine {
     this.#state.stopped = true
     this.#state.stopError = error
     const { confirmations, drainer, failoverGrace, parkedHeartbeats, reservations, resync, seats } = this.#parts
-    const { terminator, ticker, waitQueue, watcher } = this.#parts
+    const { probedGames, terminator, ticker, waitQueue, watcher } = this.#parts
     if (why === 'deposed') this.#deps.guard.close(error)
     ticker.stop()
     failoverGrace.stop()
@@ -114,6 +114,7 @@ export class Engine {
     this.#stopReconciling()
     waitQueue.rejectAll(error)
     confirmations.rejectAll(error)
+    probedGames.stop()
     parkedHeartbeats.stop()
     drainer.stop()
     seats.stop()

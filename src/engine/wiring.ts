@@ -5,6 +5,7 @@
 import { FleetError } from '../contracts/errors.js'
 import type { FleetEmitter } from '../contracts/events.js'
 import type { ResolvedOptions } from '../contracts/options.js'
+import type { Prober } from '../contracts/prober.js'
 import type { AskWebhook } from '../contracts/scaling-demand.js'
 import type { Heartbeat, HeartbeatAnswer } from '../rules/game/heartbeat.js'
 import { noBackoff } from '../rules/lifecycle/backoff.js'
@@ -24,6 +25,7 @@ import { ParkedHeartbeats } from './instances/parked-heartbeats.js'
 import { InstanceWatcher } from './instances/instance-watcher.js'
 import { ServerDataUpdates } from './instances/server-data.js'
 import { MaintenanceAnnouncements } from './instances/maintenance-announcements.js'
+import { ProbedGames } from './instances/probed-games.js'
 import { Reservations } from './instances/reservations.js'
 import { ResponsiveClock } from './responsive-clock.js'
 import { Ticker } from './instances/ticker.js'
@@ -70,6 +72,8 @@ export interface EngineDependencies {
   readonly agentAddress: string
   readonly observers: Observers
   readonly askWebhook: AskWebhook
+  /** Outlives the engine. */
+  readonly prober: Prober
 }
 
 /** The engine's lifecycle flags. Only the engine sets them. */
@@ -129,13 +133,21 @@ export function wireEngine(engineDeps: EngineDependencies, state: EngineState) {
   const parkedHeartbeats = new ParkedHeartbeats(ctx, (entry) => heartbeats.answer(entry, 'StandingBy'))
   const watcher = new InstanceWatcher(ctx, {
     starting: (entry, phase) => lateStarts.observed(entry, phase),
-    running: (entry) => heartbeats.expect(entry),
+    running(entry) {
+      heartbeats.expect(entry)
+      probedGames.running(entry)
+    },
     heartbeat,
     parkHeartbeat: (hostId, parked) => parkedHeartbeats.park(hostId, parked),
     startBlocked: (entry, reason) => startFailures.startReport(entry, new FleetError('unavailable', reason)),
     maintenance,
     adopt: (found) => adoption.adopt(found),
     recover: (...lost) => adoption.recover(...lost),
+  })
+  const probedGames = new ProbedGames(ctx, {
+    prober: engineDeps.prober,
+    heartbeat,
+    park: (hostId, parked) => parkedHeartbeats.park(hostId, parked),
   })
   const ticker = new Ticker(ctx, {
     timeouts: new Timeouts(ctx, { conditions, lateStarts }),
@@ -226,6 +238,7 @@ export function wireEngine(engineDeps: EngineDependencies, state: EngineState) {
     maintenance,
     policies,
     preparation,
+    probedGames,
     resync,
     serverData,
     status,

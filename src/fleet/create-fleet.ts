@@ -2,17 +2,18 @@
 import { isIPv6 } from 'node:net'
 import { type Agent, startAgent } from '../agent/index.js'
 import type { AgentEndpoint, Backend, GameOutput } from '../contracts/backend.js'
-import type { Clock } from '../contracts/clock.js'
 import { FleetError } from '../contracts/errors.js'
 import type { EventListener, EventListeners, FleetEmitter, UnnumberedEvent } from '../contracts/events.js'
 import type { Fleet } from '../contracts/fleet.js'
 import type { Logger } from '../contracts/logger.js'
 import { type FleetOptions, resolveOptions } from '../contracts/options.js'
+import type { Prober } from '../contracts/prober.js'
 import type { AskWebhook } from '../contracts/scaling-demand.js'
 import type { Store, StoreCheck } from '../contracts/store.js'
 import { placeholderBuild } from '../engine/persistence/loader.js'
 import { type Build, keyOf, type Server } from '../rules/model/resources.js'
 import { counted, shown } from '../rules/validation/problem.js'
+import { openProber } from '../probes/prober.js'
 import { openDefaultStore } from '../stores/default-store.js'
 import { listed } from '../stores/lmdb-environment.js'
 import { agentTarget, heartbeatForwarder } from './agent-target.js'
@@ -29,11 +30,17 @@ import { webhookClient } from './scaling-webhooks.js'
  * file store cannot be opened, or with an error from the store or backend.
  */
 export async function createFleet(options: FleetOptions): Promise<Fleet> {
-  return createFleetWith(options, (clock) => webhookClient(clock))
+  return createFleetWith(options, {})
 }
 
-/** `clientOf` makes what asks scaling webhooks. */
-export async function createFleetWith(options: FleetOptions, clientOf: (clock: Clock) => AskWebhook): Promise<Fleet> {
+/** What asks others over the network. Default: the real ones. */
+interface Outside {
+  readonly askWebhook?: AskWebhook
+  readonly prober?: Prober
+}
+
+/** With other ways to ask scaling webhooks and games, for tests. */
+export async function createFleetWith(options: FleetOptions, outside: Outside): Promise<Fleet> {
   const resolved = resolveOptions(options)
   const { backend, agent: agentOptions = {} } = options
   const cleanUp: (() => Promise<void>)[] = []
@@ -79,12 +86,15 @@ export async function createFleetWith(options: FleetOptions, clientOf: (clock: C
       'external' in agentOptions
         ? agentOptions.external
         : agent && addressOf(agent, agentOptions.address ?? endpoint?.advertisedHost)
+    const prober = outside.prober ?? openProber()
+    cleanUp.unshift(async () => prober.close())
     const term = new LeaderTerm({
       resolved,
       backend,
       store,
       agentAddress: agentAddress ?? '',
-      askWebhook: clientOf(resolved.clock),
+      askWebhook: outside.askWebhook ?? webhookClient(resolved.clock),
+      prober,
       hasPeer: () => opened.link?.hasPeer() ?? false,
     })
     const audit = new Audit({ isEnabled: resolved.audit, clock: resolved.clock, emitter: term.emitter })

@@ -7,6 +7,7 @@ import { FleetError, messageOf } from '../contracts/errors.js'
 import type { FleetEmitter } from '../contracts/events.js'
 import type { Logger } from '../contracts/logger.js'
 import type { ResolvedOptions } from '../contracts/options.js'
+import type { Prober } from '../contracts/prober.js'
 import type { AskWebhook } from '../contracts/scaling-demand.js'
 import type { Store } from '../contracts/store.js'
 import { type Engine, startEngine } from '../engine/engine.js'
@@ -24,6 +25,7 @@ interface LeaderTermDependencies {
   /** `host:port` of the agent, or empty if the fleet has none. */
   readonly agentAddress: string
   readonly askWebhook: AskWebhook
+  readonly prober: Prober
   /** Whether another host is there to take over. */
   readonly hasPeer: () => boolean
 }
@@ -178,7 +180,7 @@ export class LeaderTerm {
 
   async #startEngine(): Promise<void> {
     if (this.#isClosed || this.#engine || !this.#isElected) return
-    const { agentAddress, askWebhook, backend, resolved, store } = this.#deps
+    const { agentAddress, askWebhook, backend, prober, resolved, store } = this.#deps
     const { clock, logger } = resolved
     const { emitter, endedSessions, observers } = this
     const losses = this.#losses
@@ -186,7 +188,7 @@ export class LeaderTerm {
       const guard = new LeadershipGuard(store, backend, resolved, observers)
       this.#guard = guard
       const reports = { emitter, endedSessions, observers }
-      this.#engine = await startEngine({ guard, options: resolved, ...reports, agentAddress, askWebhook })
+      this.#engine = await startEngine({ guard, options: resolved, ...reports, agentAddress, askWebhook, prober })
       for (const id of this.#earlyPlayers.take()) this.#engine.playersHaveCome(id)
       this.#resolveBegun()
       emitter.emit({ type: 'LeadershipChanged', at: clock.now(), leads: true, message: 'this host leads the fleet' })

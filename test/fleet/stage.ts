@@ -95,7 +95,7 @@ export function stage({ memory, limits, askWebhook }: StageOptions = {}): Stage 
     async open(options = {}) {
       const host = killable(clock)
       crash = host.crash
-      const create = askWebhook ? (all: FleetOptions) => createFleetWith(all, () => askWebhook) : createFleet
+      const create = askWebhook ? (all: FleetOptions) => createFleetWith(all, { askWebhook }) : createFleet
       const fleet = await create({
         backend: host.backend(
           faultyBackend(backend, { clock, calls: told('backend'), events: (event) => faults.events(event) }),

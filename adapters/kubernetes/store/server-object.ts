@@ -232,6 +232,7 @@ function readSession(id: string, number: number, startedAt: number, fields: Fiel
     number,
     startedAt,
     ...(fields['ending'] === true && { ending: true }),
+    ...(fields['told'] === true && { told: true }),
   }
 }
 
@@ -252,11 +253,12 @@ function sessionFields({ reachedActiveOn, sessions, startedSessions }: Server): 
 }
 
 /** Absent where the session lacks them. */
-function sessionFieldsOf({ cookie, initialPlayers, holds }: Session): object {
+function sessionFieldsOf({ cookie, initialPlayers, holds, told }: Session): object {
   return {
     initialPlayers,
     ...(cookie !== undefined && { sessionCookie: cookie }),
     ...(holds && { heldSeats: holds.map(({ player, until }) => ({ player, until: rfc3339(until) })) }),
+    ...(told && { told }),
   }
 }
 

@@ -107,7 +107,8 @@ export class ServerTerminator {
     const longestMs = backend.capabilities.development ? developmentGraceMs : Infinity
     const isExpected = backend.capabilities.regularHeartbeats !== false && expectsHeartbeat(entry)
     return {
-      order: spec.termination ?? 'HeartbeatFirst',
+      // A game without an SDK hears nothing but the signal.
+      order: spec.sdk === 'none' ? 'SignalFirst' : (spec.termination ?? 'HeartbeatFirst'),
       graceMs: Math.min(1_000 * (record.graceSeconds ?? graceSecondsOf(spec.template)), longestMs),
       hasEnded: instance?.phase === 'exited' || (instance === undefined && !isExpected),
       sinceTerminateMs: terminateSentAt === undefined ? undefined : clock.elapsed() - terminateSentAt,

@@ -2,6 +2,7 @@
  * How the fleet watches over a game that has no SDK: it asks the game from outside, and tells itself what an SDK would. The spec of a
  * build says what to ask. Pure.
  */
+import type { Session } from '../model/resources.js'
 
 /** How game servers are asked who plays. All but `http` are protocols that games have for their lists of servers. */
 export const queryProtocols = ['a2s', 'minecraft', 'bedrock', 'sqp'] as const
@@ -31,9 +32,131 @@ export interface PlayersProbe {
   readonly http?: AtPort & { readonly path: string; readonly field: string }
 }
 
+/** What the fleet asks a game without an SDK, and how the game learns of a session. */
+export interface GameSpec {
+  /** When a server is ready: once this passes. Exactly one of the fields is given. */
+  readonly readiness: NetworkProbe & {
+    /** A line of the log that matches, see `matchesLine`. */
+    readonly log?: string
+    /** So many seconds after the start of the process. */
+    readonly runningSeconds?: number
+  }
+  /** Whether a ready server still works. Default: the query of `players`, or without one, that its process runs. */
+  readonly liveness?: NetworkProbe
+  /** Who plays. Default: not known. */
+  readonly players?: PlayersProbe
+  /** How the game learns of its session. Default: it does not. */
+  readonly session?: {
+    /** A line for its standard input, in which `{sessionID}`, `{cookie}` and `{players}` stand for those of the session. */
+    readonly stdin: string
+  }
+  /** When a session is over, besides with the end of its process. At least one of the fields is given. */
+  readonly end?: {
+    /** A line of the log that matches, see `matchesLine`. */
+    readonly log?: string
+    /** No player for so many seconds, after there was one. Needs `players`. */
+    readonly emptySeconds?: number
+  }
+  /** Seconds from one probe of a server to the next. 1 to 60. Default: 5. */
+  readonly periodSeconds?: number
+  /** Seconds within which a probe must pass. 1 to 30. Default: 2. */
+  readonly timeoutSeconds?: number
+  /** How many probes in a row must fail until the server counts as Unhealthy. 1 to 100. Default: 3. */
+  readonly failureThreshold?: number
+}
+
+export const gameDefaults = { periodSeconds: 5, timeoutSeconds: 2, failureThreshold: 3 } as const
+
 /** Who plays. Not every game names its players, or all of them. */
 export interface PlayersReport {
   readonly count: number
   /** At most `count`. */
   readonly names: readonly string[]
+}
+
+/** The container port that a probe goes to. Undefined: the first of portsToExpose. */
+export function networkProbePort({ tcp, udp, http, query }: NetworkProbe): number | undefined {
+  return (tcp ?? udp ?? http ?? query)?.port
+}
+
+export function playersProbePort({ query, http }: PlayersProbe): number | undefined {
+  return (query ?? http)?.port
+}
+
+/** What is known of a game while it is probed. Times are on a clock that never jumps, in ms. */
+export interface Probed {
+  /** How many probes in a row have failed. */
+  readonly failures: number
+  /** Who plays, as the game last said. */
+  readonly players: readonly string[]
+  /** When the game last said who plays. */
+  readonly saidAt: number | undefined
+  /** Since when it has said, without a gap, that nobody plays. */
+  readonly emptySince: number | undefined
+}
+
+export const unprobed: Probed = { failures: 0, players: [], saidAt: undefined, emptySince: undefined }
+
+/** Players may have come and gone unseen while so many answers in a row were missing. */
+const gapPeriods = 3
+
+/** A probe has passed; `report` is what it said of players, if it asks for them. */
+export function afterPass(before: Probed, report: PlayersReport | undefined, spec: GameSpec, now: number): Probed {
+  if (!report) return before.failures === 0 ? before : { ...before, failures: 0 }
+  const { periodSeconds, timeoutSeconds } = { ...gameDefaults, ...spec }
+  const gapMs = gapPeriods * (periodSeconds + timeoutSeconds) * 1_000
+  const isGap = before.saidAt === undefined || now - before.saidAt > gapMs
+  const emptySince = report.count > 0 ? undefined : isGap ? now : (before.emptySince ?? now)
+  return { failures: 0, players: playersOf(report), saidAt: now, emptySince }
+}
+
+/** A lost answer says nothing about players, and does not make a server Unhealthy alone. */
+export function afterFailedProbe(before: Probed): Probed {
+  return { ...before, failures: before.failures + 1 }
+}
+
+export function isHealthy({ failures }: Probed, spec: GameSpec): boolean {
+  return failures < (spec.failureThreshold ?? gameDefaults.failureThreshold)
+}
+
+/** Why the session is over, or undefined if it is not. Never before a player was there. */
+export function emptyEnd({ emptySince }: Probed, hadPlayers: boolean, spec: GameSpec, now: number): string | undefined {
+  const seconds = spec.end?.emptySeconds
+  if (seconds === undefined || emptySince === undefined || !hadPlayers) return undefined
+  return now - emptySince >= seconds * 1_000 ? `no player for ${seconds} s` : undefined
+}
+
+/** Players who are not named are numbered, so that their number is right. */
+function playersOf({ count, names }: PlayersReport): readonly string[] {
+  const known = names.slice(0, count)
+  return [...known, ...Array.from({ length: count - known.length }, (_, i) => `unnamed-${i + 1}`)]
+}
+
+/** How much of a line is compared. */
+export const maxLineLength = 4_096
+
+/**
+ * True if the pattern occurs in the line: `*` stands for any text, everything else for itself. Takes time in proportion to the line, whatever
+ * the pattern and the line.
+ */
+export function matchesLine(line: string, pattern: string): boolean {
+  const text = line.slice(0, maxLineLength)
+  let from = 0
+  for (const part of pattern.split('*')) {
+    const at = text.indexOf(part, from)
+    if (at < 0) return false
+    from = at + part.length
+  }
+  return true
+}
+
+/** The line that tells a game of its session. What would break the line is left out. */
+export function sessionLine(template: string, { id, cookie = '', initialPlayers }: Session): string {
+  const values: Readonly<Record<string, string>> = {
+    '{sessionID}': id,
+    '{cookie}': cookie,
+    '{players}': initialPlayers.join(','),
+  }
+  // eslint-disable-next-line no-control-regex -- they are what is left out
+  return template.replace(/\{(?:sessionID|cookie|players)\}/g, (name) => values[name]?.replace(/[\u0000-\u001f\u007f]/g, ' ') ?? '')
 }

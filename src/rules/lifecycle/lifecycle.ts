@@ -16,7 +16,7 @@ import {
 import { isDate } from '../model/values.js'
 import { type Checked, invalid, shown, valid } from '../validation/problem.js'
 import { type ServerData, withData } from './server-data.js'
-import { afterSessionEnds, withEndingSession, withSeats, withSession } from './server-sessions.js'
+import { afterSessionEnds, withEndingSession, withSeats, withSession, withToldSession } from './server-sessions.js'
 import { endedBeforeReady, endingAfterExit, type ExitEvent, isBeforeReady } from './termination.js'
 
 export type ServerEvent =
@@ -38,6 +38,8 @@ export type ServerEvent =
   | { readonly type: 'allocated'; readonly session: NewSession | Session }
   /** The game is asked to end a session while others go on. */
   | { readonly type: 'sessionEnding'; readonly number: number }
+  /** A game without an SDK has been told of the session with this number. */
+  | { readonly type: 'sessionTold'; readonly number: number }
   /** The game has ended these sessions and goes on, and the store contains that. */
   | { readonly type: 'sessionsEnded'; readonly ended: readonly EndedSession[] }
   | ExitEvent
@@ -101,6 +103,8 @@ export function transition(server: Server, event: ServerEvent, now: number): Ser
       return withSession(server, event.session, now)
     case 'sessionEnding':
       return withEndingSession(server, event.number)
+    case 'sessionTold':
+      return withToldSession(server, event.number)
     case 'sessionsEnded':
       return afterSessionEnds(server, event.ended, now)
     case 'exited':

@@ -55,12 +55,12 @@ export function endedNumber({ sessions, startedSessions = 0 }: Pick<Server, 'ses
   return first ? first.number - 1 : startedSessions
 }
 
-/** True if both records have the same sessions, and the same of them are to end. */
+/** True if both records have the same sessions, the same of them are to end, and their games know of the same. */
 export function isSameSessions(a: Server, b: Server): boolean {
   if (a.startedSessions !== b.startedSessions || a.sessions.length !== b.sessions.length) return false
-  return a.sessions.every(({ id, number, ending }, i) => {
+  return a.sessions.every(({ id, number, ending, told }, i) => {
     const other = b.sessions[i]
-    return id === other?.id && number === other.number && ending === other.ending
+    return id === other?.id && number === other.number && ending === other.ending && told === other.told
   })
 }
 
@@ -86,7 +86,14 @@ export function withSession(server: Server, session: NewSession | Session, now: 
 }
 
 function begun({ id, cookie, initialPlayers, holds }: NewSession, number: number, startedAt: number): Session {
-  return { id, cookie, initialPlayers, holds, number, startedAt, ending: undefined }
+  return { id, cookie, initialPlayers, holds, number, startedAt, ending: undefined, told: undefined }
+}
+
+/** The server whose game has been told of the session with this number. */
+export function withToldSession(server: Server, number: number): Server {
+  if (!server.sessions.some((session) => session.number === number && !session.told)) return server
+  const told = (session: Session) => (session.number === number ? { ...session, told: true as const } : session)
+  return withSessions(server, server.sessions.map(told))
 }
 
 /** The server whose game is asked to end the session with this number. */

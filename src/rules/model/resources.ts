@@ -2,6 +2,7 @@
  * The records of builds, servers and details, as the engine uses them and a store keeps them. Records are immutable: a
  * change creates a new record. Their public form is defined in `wire.ts`.
  */
+import type { GameSpec } from '../game/probes.js'
 import type { Counter, ServerData, ValueList } from '../lifecycle/server-data.js'
 import type { Ending, EndingReason } from '../lifecycle/termination.js'
 import type { ScalingSpec } from '../scaling/policies.js'
@@ -40,6 +41,10 @@ export interface BuildSpec {
   /** Limits for this build that replace the fleet's. */
   readonly health?: HealthLimits
   readonly template: PodTemplateSpec
+  /** By what the game speaks to the fleet. `none`: it does not, and the fleet asks it, as `game` says. Default: `gsdk`. */
+  readonly sdk?: GameSdk
+  /** What to ask a game without an SDK. Given with `sdk: 'none'`, and only then. */
+  readonly game?: GameSpec
   /** What a terminating server that sends heartbeats gets first. Default: `HeartbeatFirst`. */
   readonly termination?: TerminationOrder
   /**
@@ -79,6 +84,10 @@ export interface BuildSpec {
   /** Which server an allocation that gives no order takes. Default: `first-ready`. */
   readonly order?: AllocationOrder
 }
+
+/** `gsdk`: the PlayFab GSDK or the package's own, which send heartbeats. `none`: nothing. */
+export const gameSdks = ['gsdk', 'none'] as const
+export type GameSdk = (typeof gameSdks)[number]
 
 /**
  * `HeartbeatFirst`: `Terminate` in a heartbeat answer, and the termination signal near the end of the grace period.
@@ -319,6 +328,8 @@ export interface Session {
   readonly startedAt: number
   /** True once its game has been asked to end it, while others go on. */
   readonly ending?: true | undefined
+  /** True once a game without an SDK has been told of it. */
+  readonly told?: true | undefined
 }
 
 /** A session that no server has yet. */

@@ -197,10 +197,15 @@ export function gameServerBuild(
   }
 }
 
-/** `pendingReason` says why a Pending server is not running yet, if known. */
+/** True before the server is ready for the first time. */
+function isStarting({ state }: Server): boolean {
+  return state === 'Pending' || state === 'Initializing'
+}
+
+/** `pendingReason` says why a server is not running yet, or not ready, if known. */
 export function gameServer(server: Server, apiGroup: string, pendingReason?: string): GameServer {
   const { labels, annotations, counters, lists } = server.data ?? noData
-  const message = server.ending?.message ?? (server.state === 'Pending' ? pendingReason : undefined)
+  const message = server.ending?.message ?? (isStarting(server) ? pendingReason : undefined)
   return {
     apiVersion: apiVersionOf(apiGroup),
     kind: 'GameServer',

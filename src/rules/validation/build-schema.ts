@@ -13,6 +13,7 @@ import { fitsBytes, sizeLimits, utf8Bytes } from '../model/sizes.js'
 import { allocationOrder, checkBuildSelection } from './allocation-schema.js'
 import { checkTemplate, podTemplate, type TemplateSupport } from './pod-template.js'
 import { allInOne, type Checked, invalid, isObject, type Problem, type Refused, valid } from './problem.js'
+import { checkGame, gameSchema, sdkSchema } from './game-schema.js'
 import { checkRunPorts, expandRun, runFieldsIn, runSpec } from './run-schema.js'
 import { deciders } from '../scaling/policies.js'
 import { checkScaling, scalingSchema } from './scaling-schema.js'
@@ -133,6 +134,8 @@ export const buildSpec = {
     },
     health: healthLimits,
     template: podTemplate,
+    sdk: sdkSchema,
+    game: gameSchema,
     termination: {
       type: 'string',
       enum: terminationOrders,
@@ -391,6 +394,7 @@ export function readBuildInput(body: unknown): Checked<BuildInput> {
     checkBuildSelection(spec),
     checkSeveralSessions(spec),
     spec.scaling && checkScaling(spec.scaling),
+    template.ok ? checkGame(spec) : undefined,
     template.ok ? undefined : run ? inTermsOf(run, template) : template,
   ]
   const [first, ...others]: readonly Problem[] = failed.flatMap((one) => one?.problem ?? [])
@@ -420,7 +424,7 @@ function expanded({ run, portsToExpose = [], template = {}, ...spec }: AnySpec):
 function copyOf(spec: BuildSpec, template: PodTemplateSpec): BuildSpec {
   const { buildID, standingBy, max, portsToExpose, crashesToMarkUnhealthy, health, termination, buildMetadata } = spec
   const { claimSeconds, seatsPerSession, sessionsPerServer, standingBySessions } = spec
-  const { scaling, budget, eviction, counters, lists, labels, order } = spec
+  const { sdk, game, scaling, budget, eviction, counters, lists, labels, order } = spec
   return {
     buildID,
     standingBy,
@@ -429,6 +433,8 @@ function copyOf(spec: BuildSpec, template: PodTemplateSpec): BuildSpec {
     ...(crashesToMarkUnhealthy !== undefined && { crashesToMarkUnhealthy }),
     ...(health && { health: limitsOf(health) }),
     template,
+    ...(sdk && { sdk }),
+    ...(game && { game: structuredClone(game) }),
     ...(termination && { termination }),
     ...(claimSeconds !== undefined && { claimSeconds }),
     ...(seatsPerSession !== undefined && { seatsPerSession }),
