@@ -14,7 +14,7 @@ interface Layer {
 }
 
 const ports = ['rules', 'cron', 'contracts', 'util']
-const belowFleet = [...ports, 'platform', 'engine', 'stores', 'agent', 'facade', 'internals', 'fleet']
+const belowFleet = [...ports, 'platform', 'engine', 'stores', 'probes', 'agent', 'facade', 'internals', 'fleet']
 const aboveFleet = [...ports, 'platform', 'facade', 'config', 'index', 'http', 'dashboard', 'metrics', 'adapters']
 
 /** Packages that the examples with a web framework may import. */
@@ -42,6 +42,7 @@ const layers: readonly Layer[] = [
   { name: 'platform', paths: ['src/platform/'], layers: ports, packages: ['node:'] },
   { name: 'engine', paths: ['src/engine/'], layers: ports, packages: ['node:crypto'] },
   { name: 'stores', paths: ['src/stores/'], layers: [...ports, 'platform'], packages: ['lmdb', 'node:'] },
+  { name: 'probes', paths: ['src/probes/'], layers: [...ports, 'platform'], packages: ['node:'] },
   { name: 'agent', paths: ['src/agent/'], layers: [...ports, 'platform'], packages: ['node:'] },
   { name: 'internals', paths: ['src/fleet/internals.ts'], layers: ['contracts'], packages: [] },
   { name: 'fleet', paths: ['src/fleet/'], layers: belowFleet, packages: ['node:', 'eventemitter3'] },
