@@ -47,7 +47,7 @@ const alone = [
 ]
 
 /** Scenarios that run on processes first, and again as containers and as pods. */
-const onEveryBackend = ['endings', 'host-killed', 'leaving', 'maintenance', 'scaling-policies']
+const onEveryBackend = ['endings', 'host-killed', 'leaving', 'maintenance', 'scaling-policies', 'without-sdk']
 /** The same on each backend: the inner circle runs them on processes, where they cost least. */
 const onOneBackend = [
   'broken-builds',

@@ -1,4 +1,4 @@
-/** Finds an address at which containers can reach the agent, preferably one that other machines cannot reach. */
+/** Finds an address at which containers reach the agent, preferably one that other machines cannot reach, and the way back. */
 import type { AgentEndpoint } from '../../src/contracts/backend.js'
 import { FleetError } from '../../src/contracts/errors.js'
 import { isLoopback, isOwnAddress } from '../../src/platform/http-server.js'
@@ -41,6 +41,22 @@ export async function findAgentEndpoint({
     )
   }
   return { host: host ?? gateway, advertisedHost: hostName }
+}
+
+/** Where this host reaches the ports that containers publish. */
+export async function findPublishedHost({
+  bindAddress,
+  remoteHost,
+  isDesktop,
+  bridge,
+}: Omit<AgentEndpointInput, 'host'> & { readonly bindAddress: string | undefined }): Promise<string> {
+  const isWildcard = bindAddress === undefined || bindAddress === '0.0.0.0' || bindAddress === '::'
+  if (!isWildcard) return bindAddress
+  if (remoteHost !== undefined) return remoteHost
+  const gateway = gatewayOf(bridge)
+  // In a container, the engine's machine is at the gateway.
+  if (gateway === undefined || (await isOwnAddress(gateway))) return '127.0.0.1'
+  return isDesktop ? '127.0.0.1' : gateway
 }
 
 /** Address of the bridge's gateway. If the engine does not report one, it is the first address of the subnet. */

@@ -29,7 +29,7 @@ import { BackendLifecycle, checkRef, noStdin, waitAtMost } from '../shared/backe
 import { KeptLogs } from '../shared/kept-logs.js'
 import { checkGraceMs, Creations, Terminations } from '../shared/in-flight.js'
 import { storeIn } from '../shared/option-reader.js'
-import { findAgentEndpoint } from './agent-address.js'
+import { findAgentEndpoint, findPublishedHost } from './agent-address.js'
 import { checkForDocker, type DockerEngine, imageOf } from './container-config.js'
 import { ContainerCreation, PortPool } from './containers/container-creation.js'
 import { ContainerEvents } from './containers/container-events.js'
@@ -204,7 +204,10 @@ export class DockerBackend implements Backend {
     const node = this.#options.node ?? String(info['Name'])
     const engine = { node, logDriver: String(info['LoggingDriver']) }
     const creations = this.#creations
-    const containers = new Containers({ api: this.#api, fleet, node, creations, listeners, clock, logger })
+    const isDesktop = info['OperatingSystem'] === 'Docker Desktop'
+    const inside = { host: await this.#insideHost(isDesktop), ports: 'public' } as const
+    const machine = { node, inside }
+    const containers = new Containers({ api: this.#api, fleet, machine, creations, listeners, clock, logger })
     await containers.readEngineStart()
     await containers.list({})
     this.#lifecycle.throwIfClosed()
@@ -218,7 +221,14 @@ export class DockerBackend implements Backend {
       onEvent: (event) => containers.onEvent(event),
       onConnect: () => this.#onEventsConnected(containers),
     })
-    return { fleet, engine, containers, isDesktop: info['OperatingSystem'] === 'Docker Desktop' }
+    return { fleet, engine, containers, isDesktop }
+  }
+
+  async #insideHost(isDesktop: boolean): Promise<string> {
+    const { bindAddress } = this.#options
+    const remoteHost = this.#remoteHost
+    const bridge = remoteHost === undefined ? await this.#api.network('bridge', {}) : undefined
+    return findPublishedHost({ bindAddress, remoteHost, isDesktop, bridge })
   }
 
   /**

@@ -45,6 +45,9 @@ const ranges = {
   'managers-sigkill': [1_260, 20],
   'failing-disk': [1_280, 30],
   'scaling-policies': [1_310, 30],
+  'without-sdk': [1_340, 20],
+  'without-sdk-lines': [1_360, 20],
+  'without-sdk-players': [1_380, 20],
 } as const satisfies Readonly<Record<string, readonly [offset: number, size: number]>>
 
 export type Ports = keyof typeof ranges

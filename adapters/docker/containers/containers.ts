@@ -17,6 +17,7 @@ import {
   type ListedContainer,
   readContainer,
   readListed,
+  type Machine,
   runningInstance,
   timeOf,
 } from './instance.js'
@@ -26,8 +27,7 @@ import { containerLogs } from './logs.js'
 interface ContainersDependencies {
   readonly api: EngineApi
   readonly fleet: string
-  /** Name of the machine that the engine runs on. */
-  readonly node: string
+  readonly machine: Machine
   readonly creations: Pick<Creations<Creation>, 'has' | 'settled'>
   readonly listeners: Listeners
   readonly clock: Clock
@@ -138,7 +138,7 @@ export class Containers {
     const lastLogLine = isUnexplained ? await this.#lastLogLine(container) : ''
     // The event may have come during these calls.
     const outOfMemory = container.outOfMemory || this.#outOfMemory.has(id)
-    return instanceOf({ ...container, outOfMemory }, this.#deps.node, {
+    return instanceOf({ ...container, outOfMemory }, this.#deps.machine, {
       lastLogLine,
       interruption: outOfMemory ? undefined : this.#interruptionOf(container),
     })
@@ -226,9 +226,9 @@ export class Containers {
 
   /** Returns undefined if the container was removed, including by this call because it was never started. */
   async #listedInstance(listed: ListedContainer, options: CallOptions): Promise<Instance | undefined> {
-    const { api, node, logger, creations } = this.#deps
+    const { api, machine, logger, creations } = this.#deps
     const { id, status, identity } = listed
-    if (status === 'running' || status === 'restarting') return runningInstance(identity, node)
+    if (status === 'running' || status === 'restarting') return runningInstance(identity, machine)
     const container = await this.inspect(id, options.signal)
     if (!container || neverRan(container)) return undefined
     if (container.status !== 'created' || isUnrunnable(container)) return this.instanceOf(container, options.signal)

@@ -102,23 +102,26 @@ interface Circumstances {
   readonly interruption?: string | undefined
 }
 
-export function instanceOf(container: Container, node: string, circumstances: Circumstances = {}): Instance {
+/** What all containers of an engine have in common. */
+export type Machine = Pick<Instance, 'inside'> & { readonly node: string }
+
+export function instanceOf(container: Container, machine: Machine, circumstances: Circumstances = {}): Instance {
   const { identity, status, exitCode } = container
   switch (status) {
     case 'running':
     case 'restarting':
-      return runningInstance(identity, node)
+      return runningInstance(identity, machine)
     case 'paused':
-      return { ...runningInstance(identity, node), reason: 'the container is paused' }
+      return { ...runningInstance(identity, machine), reason: 'the container is paused' }
     case 'created':
       if (!isUnrunnable(container)) {
-        return { ...identified(identity, node), phase: 'pending', reason: 'the container is starting' }
+        return { ...identified(identity, machine), phase: 'pending', reason: 'the container is starting' }
       }
-      return { ...identified(identity, node), phase: 'exited', exitCode, reason: container.error }
+      return { ...identified(identity, machine), phase: 'exited', exitCode, reason: container.error }
     case 'exited':
     case 'dead':
     case 'removing': {
-      const ended = { ...identified(identity, node), phase: 'exited', exitCode } as const
+      const ended = { ...identified(identity, machine), phase: 'exited', exitCode } as const
       const { interruption } = circumstances
       if (interruption !== undefined) return { ...ended, interrupted: true, reason: interruption }
       const reason = exitReason(container, circumstances.lastLogLine ?? '')
@@ -127,12 +130,12 @@ export function instanceOf(container: Container, node: string, circumstances: Ci
   }
 }
 
-export function runningInstance(identity: Identity, node: string): Instance {
-  return { ...identified(identity, node), phase: 'running' }
+export function runningInstance(identity: Identity, machine: Machine): Instance {
+  return { ...identified(identity, machine), phase: 'running' }
 }
 
-function identified({ ref, uid, address, ports }: Identity, node: string) {
-  return { ref, uid, address, node, ports }
+function identified({ ref, uid, address, ports }: Identity, machine: Machine) {
+  return { ref, uid, address, ports, ...machine }
 }
 
 function exitReason(container: Container, lastLogLine: string): string | undefined {

@@ -23,10 +23,13 @@ interface InstanceContext extends StartProblems {
 export function instanceOf(pod: Pod, identity: Identity, { address, ...problems }: InstanceContext): Instance {
   const { ref, uid, ports } = identity
   const node = pod.spec?.nodeName
+  // Within the cluster's network, where the node's external address may not be reached.
+  const hostIP = pod.status?.hostIP
   return {
     ref,
     uid,
     ...(address !== undefined && { address }),
+    ...(hostIP !== undefined && { inside: { host: hostIP, ports: 'public' as const } }),
     ...(node !== undefined && { node }),
     ports,
     ...lifeOf(pod, identity, problems),

@@ -56,6 +56,9 @@ interface GameProcessOptions {
   readonly clock: Clock
 }
 
+/** A process listens on its public ports. */
+const inside = { host: '127.0.0.1', ports: 'public' } as const
+
 export class GameProcess {
   readonly leader: ProcessIdentity | undefined
   readonly #options: GameProcessOptions
@@ -221,7 +224,7 @@ export class ManagedInstance {
 
   toInstance(): Instance {
     const { ref, uid, address, node, ports, exit, origin } = this.record
-    const base = { ref, uid, address, node, ports, ...(origin && { origin }) }
+    const base = { ref, uid, address, node, ports, inside, ...(origin && { origin }) }
     if (exit) {
       const { code, reason } = exit
       return { ...base, phase: 'exited', reason, ...(code === undefined ? {} : { exitCode: code }) }

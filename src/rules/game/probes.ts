@@ -8,39 +8,65 @@ import type { Session } from '../model/resources.js'
 export const queryProtocols = ['a2s', 'minecraft', 'bedrock', 'sqp'] as const
 export type QueryProtocol = (typeof queryProtocols)[number]
 
-/** The port is one of the build's portsToExpose. Default: the first. */
-interface AtPort {
+/** `port` is one of the build's portsToExpose. Default: the first. */
+interface TcpProbe {
   readonly port?: number
+}
+
+interface UdpProbe {
+  readonly port?: number
+  /** Bytes in hexadecimal, like `expect`. */
+  readonly send: string
+  readonly expect?: string
+}
+
+interface HttpProbe {
+  readonly port?: number
+  readonly path: string
+}
+
+interface QueryProbe {
+  readonly port?: number
+  readonly protocol: QueryProtocol
+}
+
+interface HttpPlayersProbe {
+  readonly port?: number
+  readonly path: string
+  /** Where the number of players, or the list of their names, is in the answer: names and indexes with dots between them. */
+  readonly field: string
 }
 
 /** Something that a game answers. Exactly one of the fields is given. */
 export interface NetworkProbe {
   /** Passes if the game accepts a connection. */
-  readonly tcp?: AtPort
-  /** Sends a datagram of the bytes in `send`, hexadecimal. Passes if an answer begins with those in `expect`; without it, with any answer. */
-  readonly udp?: AtPort & { readonly send: string; readonly expect?: string }
+  readonly tcp?: TcpProbe
+  /** Sends a datagram. Passes if an answer begins with the bytes in `expect`; without it, with any answer. */
+  readonly udp?: UdpProbe
   /** Passes if a GET of the path is answered with a status from 200 to 299. */
-  readonly http?: AtPort & { readonly path: string }
+  readonly http?: HttpProbe
   /** Passes if the game answers the query. */
-  readonly query?: AtPort & { readonly protocol: QueryProtocol }
+  readonly query?: QueryProbe
 }
 
 /** How to learn who plays: by a query, or by a number or a list in a JSON document. Exactly one of the fields is given. */
 export interface PlayersProbe {
-  readonly query?: AtPort & { readonly protocol: QueryProtocol }
-  /** `field`: where the number of players, or the list of their names, is in the answer: names and indexes with dots between them. */
-  readonly http?: AtPort & { readonly path: string; readonly field: string }
+  readonly query?: QueryProbe
+  readonly http?: HttpPlayersProbe
+}
+
+/** Exactly one of the fields is given. */
+export interface ReadinessProbe extends NetworkProbe {
+  /** A line of the log that matches, see `matchesLine`. */
+  readonly log?: string
+  /** So many seconds after the start of the process. */
+  readonly runningSeconds?: number
 }
 
 /** What the fleet asks a game without an SDK, and how the game learns of a session. */
 export interface GameSpec {
-  /** When a server is ready: once this passes. Exactly one of the fields is given. */
-  readonly readiness: NetworkProbe & {
-    /** A line of the log that matches, see `matchesLine`. */
-    readonly log?: string
-    /** So many seconds after the start of the process. */
-    readonly runningSeconds?: number
-  }
+  /** When a server is ready: once this passes. */
+  readonly readiness: ReadinessProbe
   /** Whether a ready server still works. Default: the query of `players`, or without one, that its process runs. */
   readonly liveness?: NetworkProbe
   /** Who plays. Default: not known. */

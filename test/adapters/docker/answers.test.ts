@@ -78,7 +78,7 @@ it('a container that stopped with its engine counts as interrupted, even before 
   })
   const listeners = new Listeners('docker', silentLogger)
   const containers = new Containers({
-    ...{ api, fleet: 'f', node: 'box', listeners, clock: systemClock, logger: silentLogger },
+    ...{ api, fleet: 'f', machine: { node: 'box' }, listeners, clock: systemClock, logger: silentLogger },
     creations: new Creations(listeners),
   })
   await containers.readEngineStart()
@@ -100,7 +100,7 @@ it('a container that is being removed before it ever ran has not exited', async 
   })
   const listeners = new Listeners('docker', silentLogger)
   const containers = new Containers({
-    ...{ api, fleet: 'f', node: 'box', listeners, clock: systemClock, logger: silentLogger },
+    ...{ api, fleet: 'f', machine: { node: 'box' }, listeners, clock: systemClock, logger: silentLogger },
     creations: new Creations(listeners),
   })
   expect(await containers.list({})).toEqual([])
@@ -114,7 +114,7 @@ it('a list frees the ports of a container that was removed without an event, eve
   }))
   const listeners = new Listeners('docker', silentLogger)
   const containers = new Containers({
-    ...{ api: apiOf(() => listed), fleet: 'f', node: 'box', listeners, clock: systemClock, logger: silentLogger },
+    ...{ api: apiOf(() => listed), fleet: 'f', machine: { node: 'box' }, listeners, clock: systemClock, logger: silentLogger },
     creations: new Creations(listeners),
   })
   await containers.list({})
@@ -150,7 +150,7 @@ it.each([
     },
   }
   const containers = new Containers({
-    ...{ api, fleet: 'f', node: 'box', listeners, clock, logger: silentLogger },
+    ...{ api, fleet: 'f', machine: { node: 'box' }, listeners, clock, logger: silentLogger },
     creations: new Creations(listeners),
   })
   const [seen] = await containers.list({})

@@ -159,12 +159,12 @@ const wholeServer: Required<Omit<Server, 'tokenLost'>> & { readonly sessions: re
     {
       ...{ id: 'a9b1c2d3-0000-4000-8000-000000000001', cookie: 'mode=duel', initialPlayers: ['amie'] },
       holds: [{ player: 'amie', until: 1_700_000_063_000 }],
-      ...{ number: 3, startedAt: 1_700_000_003_500, ending: true },
+      ...{ number: 3, startedAt: 1_700_000_003_500, ending: true, told: true },
     },
     {
       ...{ id: 'room-4', cookie: 'map=dust', initialPlayers: ['bo'] },
       holds: [{ player: 'bo', until: 1_700_000_063_000 }],
-      ...{ number: 4, startedAt: 1_700_000_003_600, ending: true },
+      ...{ number: 4, startedAt: 1_700_000_003_600, ending: true, told: true },
     },
   ],
   startedSessions: 4,
