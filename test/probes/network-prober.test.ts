@@ -157,7 +157,7 @@ function names(count: number): string[] {
 }
 
 describe('datagrams', () => {
-  const infoOfOne = Buffer.concat([
+  const infoOfNone = Buffer.concat([
     Buffer.from('ffffffff4911', 'hex'),
     Buffer.from('a\0b\0c\0d\0'),
     Buffer.from('0100000900', 'hex'),
@@ -165,9 +165,17 @@ describe('datagrams', () => {
   ])
 
   it('that are lost once are sent again', async () => {
-    const { at, requests } = await udpServer((_, reply, nth) => nth > 1 && reply(infoOfOne))
+    const { at, requests } = await udpServer((_, reply, nth) => nth > 1 && reply(infoOfNone))
     expect(await players('a2s', at, 900)).toEqual({ count: 0, names: [] })
     expect(requests()).toBe(2)
+  })
+
+  it('that are lost do not cost what is known already', async () => {
+    const infoOfTwo = Buffer.from(infoOfNone)
+    infoOfTwo[16] = 2
+    const { at, requests } = await udpServer((_, reply, nth) => nth === 2 && reply(infoOfTwo))
+    expect(await players('a2s', at, 900)).toEqual({ count: 2, names: [] })
+    expect(requests()).toBe(4)
   })
 
   it('are sent twice at most', async () => {
@@ -182,8 +190,8 @@ describe('datagrams', () => {
     const challenge = Buffer.from('ffffffff41deadbeef', 'hex')
     const late: (() => void)[] = []
     const { at } = await udpServer((request, reply, nth) => {
-      if (nth <= 2) return void late.push(() => reply(infoOfOne))
-      for (let i = 0; i < 3; i++) reply(request.byteLength > 25 ? infoOfOne : challenge)
+      if (nth <= 2) return void late.push(() => reply(infoOfNone))
+      for (let i = 0; i < 3; i++) reply(request.byteLength > 25 ? infoOfNone : challenge)
     })
     await expect(players('a2s', at, 200)).rejects.toThrow('no answer within 0.2 s')
     for (const reply of late) reply()
@@ -193,7 +201,7 @@ describe('datagrams', () => {
   it('that are wrong may be forged, so the right one is waited for', async () => {
     const { at } = await udpServer((_, reply) => {
       for (let i = 0; i < 20; i++) reply(Buffer.from('nonsense'))
-      reply(infoOfOne)
+      reply(infoOfNone)
     })
     expect(await players('a2s', at)).toEqual({ count: 0, names: [] })
   })
@@ -209,7 +217,7 @@ describe('datagrams', () => {
     const stranger = createSocket('udp4')
     await bound(stranger)
     onTestFinished(() => new Promise((resolve) => stranger.close(() => resolve())))
-    const forged = Buffer.from(infoOfOne)
+    const forged = Buffer.from(infoOfNone)
     // Two more players than there are.
     forged[16] = 2
     const flood = async (port: number) => {
@@ -222,7 +230,7 @@ describe('datagrams', () => {
     const { at, from } = await udpServer((_, reply) => {
       // Each request is answered, since the flood may have taken all room for the answer to the first.
       flooded ??= flood(from[0] ?? 0)
-      void flooded.then(() => reply(infoOfOne))
+      void flooded.then(() => reply(infoOfNone))
     })
     const begunAt = performance.now()
     expect(await players('a2s', at)).toEqual({ count: 0, names: [] })
@@ -233,7 +241,7 @@ describe('datagrams', () => {
   it('of the game itself are read up to a number', async () => {
     const { at } = await udpServer((_, reply) => {
       for (let i = 0; i < 1_000; i++) reply(Buffer.from('nonsense'))
-      reply(infoOfOne)
+      reply(infoOfNone)
     })
     await expect(players('a2s', at, 500)).rejects.toThrow('failed: the answer is not A2S')
   })
