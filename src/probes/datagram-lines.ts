@@ -86,7 +86,7 @@ class SharedSocket {
     const atPort = this.#lines.get(port) ?? new Map<string, LineEvents>()
     this.#lines.set(port, atPort)
     atPort.set(address, events)
-    const isOpen = () => atPort.get(address) === events
+    const isOpen = () => !this.#isClosed && atPort.get(address) === events
     const line: DatagramLine = {
       send: (datagram) => {
         if (!isOpen()) return

@@ -19,7 +19,7 @@ export function runDatagramQuery<T>(
   open: (events: LineEvents) => DatagramLine,
 ): Promise<T> {
   return new Promise<T>((resolve, reject) => {
-    const retryMs = Math.min(longestRetryMs, attempt.timeoutMs / 3)
+    const endsAtMs = clock.elapsed() + attempt.timeoutMs
     let step = first
     let datagrams = 0
     let cancelRetry = () => {}
@@ -60,9 +60,12 @@ export function runDatagramQuery<T>(
       step = next
       cancelRetry()
       line.send(step.request)
+      const { otherwise } = step
+      // What is known already must not be lost to the end of the time.
+      const thirdMs = (otherwise === undefined ? attempt.timeoutMs : endsAtMs - clock.elapsed()) / 3
+      const retryMs = Math.min(longestRetryMs, thirdMs)
       cancelRetry = clock.after(retryMs, () => {
         line.send(step.request)
-        const { otherwise } = step
         if (otherwise !== undefined) cancelRetry = clock.after(retryMs, () => end(otherwise))
       })
     }

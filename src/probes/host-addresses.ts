@@ -14,7 +14,8 @@ const maxNames = 1_000
 
 interface Lookup {
   readonly address: Promise<HostAddress>
-  readonly atMs: number
+  /** Absent while it is in progress. */
+  foundAtMs?: number
 }
 
 export class HostAddresses {
@@ -36,17 +37,26 @@ export class HostAddresses {
     return this.#lookUp(host)
   }
 
-  #lookUp(name: string): Promise<HostAddress> {
+  /** One lookup per name at a time, however long it takes: it cannot be ended. */
+  async #lookUp(name: string): Promise<HostAddress> {
     const known = this.#lookups.get(name)
-    if (known !== undefined && this.#clock.elapsed() - known.atMs < keptMs) return known.address
+    if (known !== undefined && !this.#isOld(known)) return known.address
     if (this.#lookups.size >= maxNames) this.#lookups.clear()
-    const found: Lookup = { address: firstAddress(name), atMs: this.#clock.elapsed() }
-    this.#lookups.set(name, found)
-    found.address.catch(() => {
+    const lookup: Lookup = { address: firstAddress(name) }
+    this.#lookups.set(name, lookup)
+    try {
+      const address = await lookup.address
+      lookup.foundAtMs = this.#clock.elapsed()
+      return address
+    } catch (error) {
       // So that the next probe looks again.
-      if (this.#lookups.get(name) === found) this.#lookups.delete(name)
-    })
-    return found.address
+      if (this.#lookups.get(name) === lookup) this.#lookups.delete(name)
+      throw error
+    }
+  }
+
+  #isOld({ foundAtMs }: Lookup): boolean {
+    return foundAtMs !== undefined && this.#clock.elapsed() - foundAtMs >= keptMs
   }
 }
 

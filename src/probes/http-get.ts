@@ -52,9 +52,14 @@ function get<T>(
     })
     onEnd(attempt, () => call.destroy())
     call.on('error', reject)
-    // Such as after a switch to another protocol.
-    call.on('close', () => reject(new ProbeFailure('the connection was closed without an answer')))
+    let isAnswered = false
+    // Such as after a switch to another protocol. An answer that ends with its connection is still to be read.
+    call.on('close', () => {
+      if (!isAnswered) reject(new ProbeFailure('the connection was closed without an answer'))
+    })
     call.on('response', (response) => {
+      isAnswered = true
+      response.on('close', () => reject(new ProbeFailure('the connection was closed before the answer was complete')))
       const { statusCode = 0 } = response
       if (statusCode < 200 || statusCode > 299) return reject(new ProbeFailure(`HTTP status ${statusCode}`))
       use(response, resolve, reject)
