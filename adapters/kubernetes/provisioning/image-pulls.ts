@@ -396,22 +396,24 @@ export class ImagePulls {
     const all = build.awaited.size
     if (all === 0) return Promise.resolve()
     return new Promise((resolve) => {
-      let reportedAt = -Infinity
+      const report = () => onProgress?.(`pulling images ahead: ${all - build.awaited.size} of ${all} nodes are done`)
+      let cancelReport: (() => void) | undefined
       const finish = () => {
         cancel()
+        cancelReport?.()
         build.awaited.clear()
         build.awaitedChanged = () => {}
         resolve()
       }
       const cancel = clock.after(maxWaitMs, finish)
       build.awaitedChanged = () => {
-        const left = build.awaited.size
-        if (left === 0) return finish()
-        if (clock.elapsed() < reportedAt + progressMs) return
-        reportedAt = clock.elapsed()
-        onProgress?.(`pulling images ahead: ${all - left} of ${all} nodes are done`)
+        if (build.awaited.size === 0) return finish()
+        cancelReport ??= clock.after(progressMs, () => {
+          cancelReport = undefined
+          report()
+        })
       }
-      build.awaitedChanged()
+      report()
     })
   }
 

@@ -1,23 +1,13 @@
-/** Which pods pull images to which nodes, and when, against an API server that stands in for the cluster. Time passes 100 times as fast. */
+/** Which pods pull images to which nodes, and when, against an API server that stands in for the cluster. */
 import type { ServerResponse } from 'node:http'
 import { text } from 'node:stream/consumers'
+import { virtualClock } from 'gamekeeper/testing'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { NodeCache } from '../../../../adapters/kubernetes/nodes/node-cache.js'
 import { namesOf } from '../../../../adapters/kubernetes/pods/pod-objects.js'
 import { ImagePulls } from '../../../../adapters/kubernetes/provisioning/image-pulls.js'
-import { type Clock, systemClock } from '../../../../src/contracts/clock.js'
 import { silentLogger } from '../../../../src/contracts/logger.js'
-import { until } from '../../../e2e/until.js'
 import { apiOf, configFor, fakeApiServer, respond, statusOf } from '../support/fake-api-server.js'
-
-const speed = 100
-const fastClock: Clock = {
-  ...systemClock,
-  now: () => systemClock.now() * speed,
-  elapsed: () => systemClock.elapsed() * speed,
-  after: (ms, run) => systemClock.after(ms / speed, run),
-  randomBytes: (count) => systemClock.randomBytes(count),
-}
 
 interface FakeObject {
   readonly metadata: Record<string, unknown> & { readonly name: string }
@@ -81,6 +71,7 @@ interface SceneOptions {
 }
 
 async function scene(options: SceneOptions = {}) {
+  const clock = virtualClock()
   const nodes = new Objects()
   const pods = new Objects()
   const created: { readonly name: string; readonly node: string; readonly images: readonly string[] }[] = []
@@ -92,8 +83,17 @@ async function scene(options: SceneOptions = {}) {
     pods.set({ ...pod, status: { containerStatuses } })
   }
   const has = () => ({ reason: 'CreateContainerConfigError' })
+  /** Calls in progress, and all calls so far. */
+  const calls = { open: 0, count: 0 }
   const server = await fakeApiServer((request, response, { pathname, searchParams }) => {
+    calls.count++
+    calls.open++
+    response.once('finish', () => calls.open--)
     const collection = pathname.endsWith('/nodes') ? nodes : pods
+    if (searchParams.has('watch')) {
+      calls.open--
+      response.removeAllListeners('finish')
+    }
     if (searchParams.has('watch')) return collection.watch(response, Number(searchParams.get('resourceVersion')))
     if (request.method === 'GET') return respond(response, 200, collection.list())
     if (request.method === 'DELETE') {
@@ -125,8 +125,8 @@ async function scene(options: SceneOptions = {}) {
   }
   for (const name of options.nodes ?? ['node1']) setNode(name)
   for (const pod of options.pods ?? []) pods.set(pod)
-  const api = apiOf(configFor(server.url), { clock: fastClock, callTimeoutMs: 500_000 })
-  const context = { api, clock: fastClock, logger: silentLogger }
+  const api = apiOf(configFor(server.url), { clock: clock, callTimeoutMs: 3_600_000 })
+  const context = { api, clock: clock, logger: silentLogger }
   const cache = new NodeCache({ ...context, onChange() {}, onReport: (name, node) => pulls.nodeReported(name, node) })
   const warnings: string[] = []
   const pulls = new ImagePulls({
@@ -136,6 +136,20 @@ async function scene(options: SceneOptions = {}) {
     ownerOf: () => undefined,
     warn: (_, message) => warnings.push(message),
   })
+  /** Resolves once no call is in progress, and none has followed. */
+  const quiet = async () => {
+    for (let turns = 0; turns < 3;) {
+      const { count } = calls
+      await new Promise((resolve) => setTimeout(resolve, 2))
+      turns = calls.open === 0 && calls.count === count ? turns + 1 : 0
+    }
+  }
+  const pass = async (ms: number) => {
+    for (let left = ms; left > 0; left -= 500) {
+      await clock.advance(Math.min(left, 500))
+      await quiet()
+    }
+  }
   await cache.list()
   const unfollow = cache.follow()
   onTestFinished(async () => {
@@ -143,11 +157,18 @@ async function scene(options: SceneOptions = {}) {
     await pulls.close()
   })
   return {
-    ...{ nodes, pods, created, pulls, server, warnings, setNode, finish, has },
+    ...{ clock, nodes, pods, created, pulls, server, warnings, setNode, finish, has },
     refuse: (body: object | undefined) => (refusal = body),
     pod: (node: string) => [...pods.items.values()].find(({ spec }) => spec?.['nodeName'] === node),
-    /** Waits until nothing has changed for ten seconds of its time. */
-    settled: () => new Promise<void>((resolve) => void fastClock.after(10_000, resolve)),
+    /** Ten seconds. */
+    settled: () => pass(10_000),
+    /** Lets time pass until the condition holds. */
+    async until(what: string, isTrue: () => boolean) {
+      for (let waited = 0; !isTrue(); waited += 500) {
+        if (waited > 600_000) throw new Error(`not within ten minutes: ${what}`)
+        await pass(500)
+      }
+    },
   }
 }
 
@@ -160,7 +181,7 @@ const notPulled = (image: string) => ({ reason: 'ErrImagePull', message: `${imag
 
 describe('images are pulled ahead', () => {
   it('to each node that lacks them, and their pods are deleted', async () => {
-    const { created, pods, pulls, settled } = await scene({
+    const { created, pods, pulls, settled, until } = await scene({
       ...{ nodes: ['node1', 'node2', 'node3'], isInstant: true },
       images: { node2: ['docker.io/library/arena:1', 'docker.io/library/maps:1'], node3: ['docker.io/library/maps:1'] },
     })
@@ -200,7 +221,7 @@ describe('images are pulled ahead', () => {
   })
 
   it('once it can run servers, and once more if it is replaced by another node of that name', async () => {
-    const { created, nodes, pulls, setNode, settled } = await scene({ isInstant: true, nodes: [] })
+    const { created, nodes, pulls, setNode, settled, until } = await scene({ isInstant: true, nodes: [] })
     await pulls.prepare(buildOf('arena:1'))
     setNode('node1', { spec: { taints: [{ key: 'node.kubernetes.io/not-ready', effect: 'NoSchedule' }] } })
     await settled()
@@ -217,7 +238,7 @@ describe('images are pulled ahead', () => {
   })
 
   it('again if a node has lost one, after a pause', async () => {
-    const { created, pods, pulls, setNode, settled } = await scene({ isInstant: true })
+    const { created, pods, pulls, setNode, settled, until } = await scene({ isInstant: true })
     await pulls.prepare(buildOf('arena:1'))
     await until('the image is pulled', () => created.length === 1 && pods.items.size === 0)
     setNode('node1', { images: ['docker.io/library/arena:1', 'other:1'] })
@@ -232,7 +253,7 @@ describe('images are pulled ahead', () => {
 
   it('by one pod on each node and thirty in the cluster at a time', async () => {
     const nodes = Array.from({ length: 35 }, (_, i) => `node${i}`)
-    const { created, pods, pulls, settled, finish, has } = await scene({ nodes })
+    const { created, pods, pulls, settled, finish, has, until } = await scene({ nodes })
     await pulls.prepare(buildOf('arena:1'))
     await pulls.prepare(buildOf('lobby:1', {}, 'lobby'))
     await until('pods are created', () => created.length === 30)
@@ -255,7 +276,7 @@ describe('images are pulled ahead', () => {
     const ready = on.pulls
       .prepare(buildOf('arena:2'), { onProgress: (message) => void progress.push(message) })
       .then(() => (isReady = true))
-    await until('both nodes pull', () => on.pods.items.size === 2)
+    await on.until('both nodes pull', () => on.pods.items.size === 2)
     for (const pod of on.pods.items.values()) {
       if (pod.spec?.['nodeName'] === 'node1') on.finish(pod, on.has)
     }
@@ -263,6 +284,7 @@ describe('images are pulled ahead', () => {
     expect(isReady).toBe(false)
     const second = on.pod('node2')
     if (second) on.finish(second, notPulled)
+    await on.until('it is prepared', () => isReady)
     await ready
     expect(progress).toEqual([
       'pulling images ahead: 0 of 2 nodes are done',
@@ -274,39 +296,43 @@ describe('images are pulled ahead', () => {
   })
 
   it('for at most five minutes before a new version starts', async () => {
-    const { pulls } = await scene({ images: { node1: ['arena:1'] } })
+    const { clock, pulls, until } = await scene({ images: { node1: ['arena:1'] } })
     await pulls.prepare(buildOf('arena:1'))
-    const start = fastClock.elapsed()
-    await pulls.prepare(buildOf('arena:2'))
-    expect(fastClock.elapsed() - start).toBeGreaterThanOrEqual(300_000)
+    const start = clock.elapsed()
+    let tookMs: number | undefined
+    void pulls.prepare(buildOf('arena:2')).then(() => (tookMs = clock.elapsed() - start))
+    await until('it is prepared', () => tookMs !== undefined)
+    expect(tookMs).toBe(300_000)
   })
 })
 
 describe('an image that cannot be pulled', () => {
   it('is tried again less and less often, and reported once a minute', async () => {
     const on = await scene({ nodes: ['node1', 'node2'] })
-    const start = fastClock.elapsed()
+    const start = on.clock.elapsed()
     const times: number[] = []
-    const fail = setInterval(() => {
+    const fail = () => {
       for (const pod of on.pods.items.values()) {
         if (pod.status) continue
-        times.push(fastClock.elapsed() - start)
+        times.push(on.clock.elapsed() - start)
         on.finish(pod, notPulled)
       }
-    }, 5)
-    onTestFinished(() => clearInterval(fail))
+    }
     await on.pulls.prepare(buildOf('arena:1'))
-    await until('each node has had three pods', () => times.length >= 6)
+    await on.until('each node has had three pods', () => {
+      fail()
+      return times.length >= 6
+    })
     expect(times.length).toBe(6)
     // 30 s after the first failure, and 60 s after the second.
     expect(times[2]).toBeGreaterThanOrEqual(30_000)
     expect(times[4]).toBeGreaterThanOrEqual(90_000)
     expect(on.warnings.length).toBeLessThanOrEqual(2)
-    await until('the pods are gone', () => on.pods.items.size === 0)
+    await on.until('the pods are gone', () => on.pods.items.size === 0)
   })
 
   it('does not hinder other images of the build', async () => {
-    const { created, finish, has, pod, pods, pulls, settled } = await scene()
+    const { created, finish, has, pod, pods, pulls, settled, until } = await scene()
     await pulls.prepare(buildOf('arena:1', { initContainers: [{ name: 'maps', image: 'maps:1' }] }))
     await until('the pod exists', () => pods.items.size === 1)
     const first = pod('node1')
@@ -317,7 +343,7 @@ describe('an image that cannot be pulled', () => {
   })
 
   it('is reported if the cluster forbids the pod', async () => {
-    const { created, pulls, refuse, warnings } = await scene({ isInstant: true })
+    const { created, pulls, refuse, warnings, until } = await scene({ isInstant: true })
     refuse({ ...statusOf(403, 'Forbidden'), message: 'exceeded quota: pods=10' })
     await pulls.prepare(buildOf('arena:1'))
     await until('it is reported', () => warnings.length > 0)
@@ -329,7 +355,7 @@ describe('an image that cannot be pulled', () => {
 
 describe('pods that pull images', () => {
   it('are deleted once their build is deleted, and nothing is watched without builds', async () => {
-    const { pods, pulls, server, settled } = await scene({ nodes: ['node1', 'node2'] })
+    const { pods, pulls, server, settled, until } = await scene({ nodes: ['node1', 'node2'] })
     const build = new AbortController()
     await pulls.prepare(buildOf('arena:1'), { signal: build.signal })
     await until('pods exist', () => pods.items.size === 2)
@@ -342,7 +368,7 @@ describe('pods that pull images', () => {
   })
 
   it('are deleted when the host closes', async () => {
-    const { pods, pulls } = await scene({ nodes: ['node1', 'node2'] })
+    const { pods, pulls, until } = await scene({ nodes: ['node1', 'node2'] })
     await pulls.prepare(buildOf('arena:1'))
     await until('pods exist', () => pods.items.size === 2)
     await pulls.close()
@@ -354,13 +380,13 @@ describe('pods that pull images', () => {
       metadata: { namespace: 'games', name: 'arena-pull-1', labels: { [names.imagePull]: 'arena' } },
       spec: { nodeName: 'node1', containers: [{ name: 'image-0', image: 'arena:1' }] },
     }
-    const { created, pods, pulls } = await scene({ pods: [left] })
+    const { created, pods, pulls, until } = await scene({ pods: [left] })
     await pulls.prepare(buildOf('arena:1'))
     await until('there is a new one', () => created.length === 1 && !pods.items.has('arena-pull-1'))
   })
 
   it('that somebody deletes are created again after a pause', async () => {
-    const { created, pods, pulls, settled } = await scene()
+    const { created, pods, pulls, settled, until } = await scene()
     await pulls.prepare(buildOf('arena:1'))
     await until('a pod exists', () => pods.items.size === 1)
     pods.delete(created[0]?.name ?? '')
@@ -370,7 +396,7 @@ describe('pods that pull images', () => {
   })
 
   it('end when their node is cordoned', async () => {
-    const { created, pods, pulls, setNode, settled } = await scene()
+    const { created, pods, pulls, setNode, settled, until } = await scene()
     await pulls.prepare(buildOf('arena:1'))
     await until('a pod exists', () => pods.items.size === 1)
     setNode('node1', { spec: { unschedulable: true } })
