@@ -325,9 +325,11 @@ export class ImagePulls {
   /** Resolves once the pod has been deleted, or need not be by this host. Never rejects. */
   async #remove(ref: Ref): Promise<void> {
     const { api, logger } = this.#deps
+    // Nothing of it runs, so there is no end to wait for. A kubelet may take most of a minute to report it.
+    const body = { gracePeriodSeconds: 0 }
     for (let failures = 1; !api.closed; failures++) {
       try {
-        await api.request({ what: `delete pod ${ref.name}`, method: 'DELETE', path: pathOf(podType, ref) })
+        await api.request({ what: `delete pod ${ref.name}`, method: 'DELETE', path: pathOf(podType, ref), body })
         return
       } catch (error) {
         // The next leader deletes it.
