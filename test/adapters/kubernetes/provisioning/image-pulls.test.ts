@@ -138,9 +138,9 @@ async function scene(options: SceneOptions = {}) {
   })
   /** Resolves once no call is in progress, and none has followed. */
   const quiet = async () => {
-    for (let turns = 0; turns < 3;) {
+    for (let turns = 0; turns < 20;) {
       const { count } = calls
-      await new Promise((resolve) => setTimeout(resolve, 2))
+      await new Promise((resolve) => setImmediate(resolve))
       turns = calls.open === 0 && calls.count === count ? turns + 1 : 0
     }
   }
