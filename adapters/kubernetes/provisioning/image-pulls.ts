@@ -129,6 +129,9 @@ export class ImagePulls {
     await unlessAborted(this.#deps.open(), signal)
     if (this.#isClosed || build.isOver) return
     this.#watch()
+    // Another template may correct what made pulls fail, such as the credentials.
+    if (!isSame)
+      for (const { backoffs } of this.#nodes.values()) for (const image of build.images.keys()) backoffs.delete(image)
     for (const name of this.#knownNodes()) this.#mark(name)
     if (before && !isSame && before.build.uid === build.build.uid)
       await unlessAborted(this.#untilPulled(build, onProgress), signal)

@@ -342,6 +342,21 @@ describe('an image that cannot be pulled', () => {
     expect(created[1]?.images).toEqual(['maps:1'])
   })
 
+  it('is tried again at once with another template, which may have the credentials', async () => {
+    const on = await scene()
+    await on.pulls.prepare(buildOf('arena:1'))
+    await on.until('the pod exists', () => on.pods.items.size === 1)
+    const first = on.pod('node1')
+    if (first) on.finish(first, notPulled)
+    await on.settled()
+    expect(on.pods.items.size).toBe(0)
+    const start = on.clock.elapsed()
+    void on.pulls.prepare(buildOf('arena:1', { imagePullSecrets: [{ name: 'registry' }] }))
+    await on.until('there is another pod', () => on.created.length === 2)
+    expect(on.clock.elapsed() - start).toBeLessThan(5_000)
+    expect(on.pod('node1')?.spec).toMatchObject({ imagePullSecrets: [{ name: 'registry' }] })
+  })
+
   it('is reported if the cluster forbids the pod', async () => {
     const { created, pulls, refuse, warnings, until } = await scene({ isInstant: true })
     refuse({ ...statusOf(403, 'Forbidden'), message: 'exceeded quota: pods=10' })
