@@ -220,7 +220,7 @@ const scaling: readonly PlantedBug[] = [
   {
     name: 'a number set by hand holds for good',
     standsFor: 'one kubectl scale turns the autoscaler off',
-    seeds: 300,
+    seeds: 600,
     file: 'src/engine/reconcile/scaling-override.ts',
     from: 'if (number === spec.standingBy) return holds ? known : undefined',
     to: 'if (number === spec.standingBy) return known && { ...known, until: now.wall + 60_000 }',
