@@ -41,6 +41,8 @@ export class KubernetesBackend implements Backend {
   readonly capabilities: BackendCapabilities = Object.freeze({ template: 'pod', agent: true })
   readonly defaultStore: DefaultStore
   readonly defaultElector: Elector
+  /** Only if images are pulled ahead. */
+  readonly prepare?: NonNullable<Backend['prepare']>
 
   readonly #options: ResolvedKubernetesOptions
   readonly #api: KubernetesApi
@@ -73,7 +75,14 @@ export class KubernetesBackend implements Backend {
       listeners: this.#lifecycle.listeners,
       options,
       ownerOf: (ref, uid) => this.#store?.ownerOfServer(ref, uid),
+      builds: {
+        open: () => this.#lifecycle.open(),
+        ownerOf: ({ namespace, uid }) => this.#store?.builds.ownerByUid(namespace, uid),
+        warn: (build, message) => this.#store?.warnOfImage(build, message),
+      },
     })
+    const { imagePulls } = this.#instances
+    if (imagePulls) this.prepare = (build, prepareOptions) => imagePulls.prepare(build, prepareOptions)
     const logs = (ref: Ref, reading: LogsOptions) => this.logs(ref, reading)
     this.#keptLogs = new KeptLogs({ options, clock, logger, logs })
     this.defaultStore = Object.freeze({ kind: 'own', open: () => this.#openStore() })

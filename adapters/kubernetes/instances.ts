@@ -21,6 +21,7 @@ import { ActiveLabels } from './pods/active-labels.js'
 import { PodCache } from './pods/pod-cache.js'
 import { namesOf, type PodSnapshot, publicPortsOf, recoverIdentity } from './pods/pod-objects.js'
 import { isBlockedByHostPorts, templateHostPorts } from './pods/pod-status.js'
+import { ImagePulls, type ImagePullsDependencies } from './provisioning/image-pulls.js'
 import { IncompletePods, PodCreation, type PodCreationDependencies } from './provisioning/pod-creation.js'
 import { PodTermination, type PodTerminationDependencies } from './provisioning/pod-termination.js'
 import { InstanceNumbers, SdkSecrets } from './provisioning/sdk-secrets.js'
@@ -33,10 +34,14 @@ interface PodInstancesDependencies {
   readonly options: ResolvedKubernetesOptions
   /** The server's GameServer object as an owner reference, or undefined if the object does not exist. */
   readonly ownerOf: (ref: Ref, uid: string) => OwnerReference | undefined
+  /** For pulls of images ahead. */
+  readonly builds: Pick<ImagePullsDependencies, 'open' | 'ownerOf' | 'warn'>
 }
 
 export class PodInstances {
   readonly pods: PodCache
+  /** Undefined if images are not pulled ahead. */
+  readonly imagePulls: ImagePulls | undefined
   /** Undefined if cordoned nodes are not reported. */
   readonly #cordonedNodes: CordonedNodes | undefined
   readonly #deps: PodInstancesDependencies
@@ -72,8 +77,12 @@ export class PodInstances {
       onChange: (snapshot) => this.#changed(snapshot),
       onGone: (snapshot) => this.#gone(snapshot),
       onNodeChange: (name, node) => this.#cordonedNodes?.nodeChanged(name, node),
+      onNodeReport: options.prePullImages ? (name, node) => this.imagePulls?.nodeReported(name, node) : undefined,
     })
     const { pods } = this
+    this.imagePulls = options.prePullImages
+      ? new ImagePulls({ ...context, ...deps.builds, names, namespaces, nodes: pods })
+      : undefined
     this.#ports = new NodePorts(portRange, clock, () => this.#takenPorts())
     const numbers = new InstanceNumbers({ api, names, pods })
     this.#secrets = new SdkSecrets({ ...context, pods, numbers, platform: options.platform })
@@ -165,10 +174,12 @@ export class PodInstances {
    */
   async close(begun: Promise<void>): Promise<void> {
     const { clock } = this.#deps.options
+    const pullsClosed = this.imagePulls?.close()
     await waitAtMost(clock, closeTimeoutMs, begun)
     const inProgress = Promise.allSettled([
       this.#creations.allSettled(),
       this.#terminations.allSettled(),
+      pullsClosed,
       waitAtMost(clock, labelsTimeoutMs, this.#activeLabels.flush()),
     ])
     for (const termination of this.#terminations.inProgress()) termination.close()

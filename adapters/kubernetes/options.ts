@@ -64,6 +64,11 @@ export interface KubernetesBackendOptions extends PlatformOptions, KeptLogsOptio
    * ms. Uncordoning the node withdraws it. Default: a cordon announces nothing.
    */
   readonly cordonNoticeMs?: number
+  /**
+   * Pulls the images of builds ahead to all nodes on which their servers may run, also to nodes that join later, so that no server waits for
+   * its image. A new version of a build starts servers once the nodes have its images, at most 5 minutes later. Default false.
+   */
+  readonly prePullImages?: boolean
   /** How long deleting a pod may take after its grace period has ended. Default 90 s. */
   readonly deleteTimeoutMs?: number
   /** Default: no logging. */
@@ -94,6 +99,7 @@ const optionNames = [
   'deleteTimeoutMs',
   ...keptLogsOptionNames,
   'cordonNoticeMs',
+  'prePullImages',
   'logger',
   'clock',
 ] as const satisfies readonly (keyof KubernetesBackendOptions)[]
@@ -137,6 +143,7 @@ export function resolveKubernetesOptions(options: KubernetesBackendOptions) {
     callTimeoutMs: reader.integer('callTimeoutMs', options.callTimeoutMs, 20_000),
     deleteTimeoutMs: reader.integer('deleteTimeoutMs', options.deleteTimeoutMs, 90_000),
     cordonNoticeMs: cordonNoticeMs === undefined ? undefined : reader.integer('cordonNoticeMs', cordonNoticeMs, 1),
+    prePullImages: reader.boolean('prePullImages', options.prePullImages, false),
     logger: loggerOf(options.logger),
     clock: options.clock ?? systemClock,
   })

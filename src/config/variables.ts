@@ -112,6 +112,12 @@ export const settings = {
     meaning:
       'Announces maintenance to game servers on a cordoned Kubernetes node, this many seconds ahead. Default: a cordon announces nothing.',
   },
+  PRE_PULL_IMAGES: {
+    type: 'switch',
+    fallback: 'off',
+    meaning:
+      '`on`: pulls the images of builds ahead to all Kubernetes nodes on which their servers may run, also to nodes that join later. `off`: nodes pull an image when a server needs it.',
+  },
   SAMPLE: {
     type: 'switch',
     fallback: 'on',

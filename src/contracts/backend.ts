@@ -98,6 +98,11 @@ export interface BackendListener {
 }
 
 export interface PrepareOptions extends CallOptions {
+  /**
+   * Fires when what was prepared is no longer needed, also if that is long after the call has resolved: the build has another template,
+   * was deleted, or this host no longer leads. A backend that prepares machines as they join may go on until then.
+   */
+  readonly signal?: AbortSignal
   /** Called occasionally with a sentence that describes the progress. */
   readonly onProgress?: (message: string) => void
 }

@@ -99,7 +99,7 @@ function backendOf(config: Config, logger: ServerLog): Backend {
 }
 
 function clusterOptions(config: Config): KubernetesBackendOptions {
-  const { namespaces, systemNamespace, apiGroup, podName, leaseMs, cordonNoticeMs } = config
+  const { namespaces, systemNamespace, apiGroup, podName, leaseMs, cordonNoticeMs, prePullImages } = config
   return {
     ...(namespaces && { namespaces }),
     ...(systemNamespace !== undefined && { systemNamespace }),
@@ -107,6 +107,7 @@ function clusterOptions(config: Config): KubernetesBackendOptions {
     leaseMs,
     ...(podName !== undefined && { pod: podName }),
     ...(cordonNoticeMs !== undefined && { cordonNoticeMs }),
+    prePullImages,
   }
 }
 

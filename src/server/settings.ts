@@ -47,6 +47,7 @@ export interface Config {
   readonly podName: string | undefined
   readonly leaseMs: number
   readonly cordonNoticeMs: number | undefined
+  readonly prePullImages: boolean
   readonly sample: boolean
   /** Requests per second of one client. Undefined: no limit. */
   readonly rateLimit: number | undefined
@@ -116,6 +117,7 @@ export function readServerConfig(env: Readonly<Record<string, string | undefined
     podName: variable('POD_NAME'),
     leaseMs: readLeaseMs('LEASE_MS', text('LEASE_MS')),
     cordonNoticeMs: readSeconds('CORDON_NOTICE_SECONDS', variable('CORDON_NOTICE_SECONDS')),
+    prePullImages: oneOf('PRE_PULL_IMAGES', text('PRE_PULL_IMAGES'), ['on', 'off']) === 'on',
     sample: oneOf('SAMPLE', text('SAMPLE'), ['on', 'off']) === 'on',
     rateLimit: readRateLimit('RATE_LIMIT', text('RATE_LIMIT')),
     budget: readBudget(variable),

@@ -239,6 +239,32 @@ describe('preparation of a build', () => {
     expect((await fleet.builds.get('arena')).status.currentStandingBy).toBe(2)
   })
 
+  it('that has succeeded is withdrawn once its template is outdated, its build is deleted or the fleet closes', async () => {
+    const on = stage()
+    const { backend, fetches } = withFetches(on)
+    const fleet = await on.open({ backend })
+    const withdrawn = () => fetches.map(({ options }) => options.signal?.aborted)
+    const prepared = async () => {
+      await on.clock.advance(100)
+      fetches.at(-1)?.done()
+      await on.clock.advance(100)
+    }
+    await fleet.builds.create(build(0))
+    await prepared()
+    expect(withdrawn()).toEqual([false])
+    await fleet.builds.update('arena', { template: build(0, 'arena:2').spec.template })
+    await prepared()
+    expect(withdrawn()).toEqual([true, false])
+    await fleet.builds.delete('arena')
+    await on.clock.advance(100)
+    expect(withdrawn()).toEqual([true, true])
+    await fleet.builds.create(build(0))
+    await prepared()
+    expect(withdrawn()).toEqual([true, true, false])
+    await fleet.close()
+    expect(withdrawn()).toEqual([true, true, true])
+  })
+
   it('does not block deletion of the build, and is aborted when the fleet closes', async () => {
     const on = stage()
     const { backend, fetches } = withFetches(on)

@@ -204,6 +204,10 @@ const allocation: readonly PlantedBug[] = [
   },
 ]
 
+/** How far clocks of the time zone are ahead of UTC at present. */
+const presentOffset = `const shown = Date.parse(new Date(now).toLocaleString('sv-SE', { timeZone: timezone }).replace(' ', 'T') + 'Z')
+      const offset = Math.round((shown - now) / 60_000) * 60_000`
+
 const scaling: readonly PlantedBug[] = [
   {
     name: 'scaling policies have no patience',
@@ -216,7 +220,7 @@ const scaling: readonly PlantedBug[] = [
   {
     name: 'a number set by hand holds for good',
     standsFor: 'one kubectl scale turns the autoscaler off',
-    seeds: 300,
+    seeds: 600,
     file: 'src/engine/reconcile/scaling-override.ts',
     from: 'if (number === spec.standingBy) return holds ? known : undefined',
     to: 'if (number === spec.standingBy) return known && { ...known, until: now.wall + 60_000 }',
@@ -236,6 +240,55 @@ const scaling: readonly PlantedBug[] = [
     file: 'src/rules/scaling/windows.ts',
     from: "{ mode: '5-part', paused: true, timezone }",
     to: "{ mode: '5-part', paused: true, timezone: 'UTC' }",
+  },
+  {
+    name: 'the next edge of a window is computed with the present offset of its time zone',
+    standsFor: 'on the night of a clock change, the servers for the morning come an hour late',
+    seeds: 300,
+    file: 'src/rules/scaling/windows.ts',
+    from: 'const next = cron.nextRun(new Date(now))',
+    to: `${presentOffset}
+      const found = new Cron(expression, { mode: '5-part', paused: true, timezone: 'UTC' }).nextRun(new Date(now + offset))
+      const next = found && new Date(found.getTime() - offset)`,
+  },
+  {
+    name: 'a window that ends in the hour that is repeated ends twice',
+    standsFor: 'on the night of a clock change, a window that has just begun is closed again',
+    seeds: 300,
+    file: 'src/rules/scaling/windows.ts',
+    from: 'const last = cron.previousRuns(2, new Date(now + 1_000)).find((time) => time.getTime() <= now)',
+    to: `${presentOffset}
+      const last = new Cron(expression, { mode: '5-part', paused: true, timezone: 'UTC' })
+        .previousRuns(2, new Date(now + offset + 1_000))
+        .map((time) => new Date(time.getTime() - offset))
+        .find((time) => time.getTime() <= now)`,
+  },
+  {
+    name: 'the delay of scaling down counts from the beginning of a peak',
+    standsFor: 'a fleet shrinks in the middle of a burst of callers',
+    seeds: 300,
+    file: 'src/rules/scaling/patience.ts',
+    from: '? { ...ask, until: now } : ask',
+    to: '? ask : ask',
+  },
+  {
+    name: 'the buffer is sized every ten seconds',
+    standsFor: 'a burst of callers finds an autoscaler that polls',
+    seeds: 300,
+    file: 'src/engine/reconcile/scaling-policies.ts',
+    from: '{ inUse: inUse(build), idleSince,',
+    to: `{
+        inUse: (Object.assign(build, {
+          polled: (build as any).polled?.at > now.elapsed - 10_000 ? (build as any).polled : { at: now.elapsed, used: inUse(build) },
+        }) as any).polled.used, idleSince,`,
+  },
+  {
+    name: 'scaling down makes one step',
+    standsFor: 'after a peak, half of the servers are terminated at once',
+    seeds: 300,
+    file: 'src/rules/scaling/patience.ts',
+    from: 'Math.max(floor, before.level - size)',
+    to: 'Math.max(floor, 0 * size)',
   },
   {
     name: 'the last answer of a webhook holds for good',

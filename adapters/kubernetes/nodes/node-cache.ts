@@ -25,6 +25,11 @@ import { watchCollection } from '../client/watch.js'
 interface NodeCacheDependencies extends ApiContext {
   /** Called when the node's address or readiness has changed, or when it was cordoned or uncordoned. */
   readonly onChange: (name: string, node: Node | undefined) => void
+  /**
+   * Called each time that a node is reported, or with undefined when it was deleted. If given, nodes are kept with their uid and the names of
+   * their images.
+   */
+  readonly onReport?: ((name: string, node: Node | undefined) => void) | undefined
 }
 
 export class NodeCache {
@@ -55,15 +60,19 @@ export class NodeCache {
       { ...this.#deps, what: 'nodes', path: pathOf(nodeType) },
       {
         listed: (objects) => this.#setAll(objects),
-        changed: (object) => this.#set(object.metadata.name, nodeIn(object)),
+        changed: (object) => this.#set(object.metadata.name, this.#read(object)),
         deleted: ({ metadata }) => this.#set(metadata.name, undefined),
       },
     )
   }
 
   #setAll(objects: readonly KubeObject[]): void {
-    const listed = new Map(objects.map((object) => [object.metadata.name, nodeIn(object)]))
+    const listed = new Map(objects.map((object) => [object.metadata.name, this.#read(object)]))
     for (const name of new Set([...this.#nodes.keys(), ...listed.keys()])) this.#set(name, listed.get(name))
+  }
+
+  #read(object: KubeObject): Node | undefined {
+    return nodeIn(object, this.#deps.onReport !== undefined)
   }
 
   #set(name: string, node: Node | undefined): void {
@@ -73,6 +82,7 @@ export class NodeCache {
     // Nodes change constantly, but only a few of their fields matter.
     const isUnchanged = before && node && isSame(before, node)
     if (!isUnchanged && (before || node)) this.#deps.onChange(name, node)
+    this.#deps.onReport?.(name, node)
   }
 }
 
@@ -154,17 +164,25 @@ export type Node = Optional<{
   status: Optional<{
     addresses: readonly Optional<{ type: string; address: string }>[]
     conditions: readonly Condition[]
+    images: readonly ImageNames[]
   }>
 }>
 
+/** The names of one image. */
+export type ImageNames = Optional<{ names: readonly string[] }>
+
 /** Keeps the fields that this adapter reads. */
-function nodeIn(value: unknown): Node | undefined {
+function nodeIn(value: unknown, withImages: boolean): Node | undefined {
   if (!isNode(value)) return undefined
   const { metadata = {}, spec = {}, status = {} } = value
   return {
-    metadata: { name: metadata.name, labels: metadata.labels },
+    metadata: { name: metadata.name, labels: metadata.labels, ...(withImages && { uid: metadata.uid }) },
     spec: { unschedulable: spec.unschedulable, taints: spec.taints },
-    status: { addresses: status.addresses, conditions: conditionsOfTypes(status.conditions, ['Ready']) },
+    status: {
+      addresses: status.addresses,
+      conditions: conditionsOfTypes(status.conditions, ['Ready']),
+      ...(withImages && { images: status.images?.map(({ names }) => ({ names })) }),
+    },
   }
 }
 

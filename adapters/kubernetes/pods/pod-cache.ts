@@ -35,6 +35,8 @@ interface PodCacheDependencies extends ApiContext {
   readonly onGone: (snapshot: PodSnapshot) => void
   /** Called when a node's address, readiness or cordon has changed, or with undefined when it was deleted. */
   readonly onNodeChange?: (name: string, node: Node | undefined) => void
+  /** See `NodeCache`. */
+  readonly onNodeReport?: ((name: string, node: Node | undefined) => void) | undefined
 }
 
 export class PodCache {
@@ -53,8 +55,9 @@ export class PodCache {
 
   constructor(deps: PodCacheDependencies) {
     this.#deps = deps
-    const { api, clock, logger } = deps
-    this.#nodes = new NodeCache({ api, clock, logger, onChange: (name, node) => this.#nodeChanged(name, node) })
+    const { api, clock, logger, onNodeReport: onReport } = deps
+    const onChange = (name: string, node: Node | undefined) => this.#nodeChanged(name, node)
+    this.#nodes = new NodeCache({ api, clock, logger, onChange, onReport })
     this.#labelRepair = new LabelRepair(deps, this)
   }
 
@@ -183,6 +186,10 @@ export class PodCache {
 
   nodes(): Iterable<Node> {
     return this.#nodes.all()
+  }
+
+  node(name: string): Node | undefined {
+    return this.#nodes.get(name)
   }
 
   /** The address that players connect to, or undefined if it is not known yet. */

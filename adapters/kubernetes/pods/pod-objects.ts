@@ -57,6 +57,8 @@ export function namesOf(group: string) {
     evict: `${group}/safe-to-evict`,
     /** Label set to `true` on the leader's own pod; Services select it. */
     leader: `${group}/leader`,
+    /** Label on pods that pull images and are no servers: the name of the build whose images they pull. */
+    imagePull: `${group}/image-pull`,
   } as const
 }
 

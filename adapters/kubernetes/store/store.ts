@@ -161,6 +161,12 @@ export class KubernetesStore implements Store {
     this.display.show({ type: 'Normal', reason: 'LeaderElection', message, object })
   }
 
+  /** An Event of the build says which image could not be pulled ahead. */
+  warnOfImage(build: Ref, message: string): void {
+    const object = involvedObject(this.#resources.builds, build, this.builds.owner(build))
+    this.display.show({ type: 'Warning', reason: 'ImagePullFailed', message, object })
+  }
+
   #warnOfJournal(message: string): void {
     const { group, namespaces, systemNamespace: namespace } = this.#options
     const object = { ...typeMetaOf(this.#resources.journals), namespace, name: leaseName({ group, namespaces }) }

@@ -44,13 +44,14 @@ export class Preparation {
 
   /**
    * Starts an attempt if the current template has none. If the attempt has an outcome, requeues the servers that wait for
-   * it.
+   * it. Aborts the attempt of a deleted build.
    */
   reconcile(build: BuildEntry): void {
     if (!this.#ctx.backend.prepare || this.#ctx.stopped()) return
+    if (build.deleted) return this.#attempts.get(build)?.aborter.abort()
     const attempt = this.#currentAttempt(build)
     if (attempt?.outcome) this.#requeueWaiting(attempt)
-    else if (!attempt && !build.deleted && !build.draining) this.#start(build)
+    else if (!attempt && !build.draining) this.#start(build)
   }
 
   /**
@@ -83,6 +84,7 @@ export class Preparation {
 
   stop(): void {
     for (const { aborter } of this.#running) aborter.abort()
+    for (const build of this.#ctx.inventory.everyBuild) this.#attempts.get(build)?.aborter.abort()
   }
 
   #currentAttempt(build: BuildEntry): Attempt | undefined {

@@ -54,6 +54,7 @@ describeOnCluster('the permissions in examples/kubernetes', () => {
       portRange: '21991-21999',
       leaseMs: 15_000,
       pod: 'host',
+      prePullImages: true,
     })
     const create = backend.create.bind(backend)
     backend.create = (spec, options) => {

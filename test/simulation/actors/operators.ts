@@ -85,13 +85,13 @@ export async function createInitialBuilds(context: SimulationContext): Promise<b
   return missing.length === 0
 }
 
-/** For a minute, takes away the policies that change something on their own, from every build that has some. */
+/** For a minute in which a host answers, takes away the policies that change something on their own, from every build that has some. */
 export function calmPolicies(context: SimulationContext, times = 12): void {
   const { hosts, world } = context
   if (!world.hasPolicies || times === 0) return
   const host = hosts.pickResponsive()
   if (host?.fleet) void allowRefusal(calmBuilds(host.fleet)).catch(() => world.violate('a build could not be calmed'))
-  world.after(5_000, () => calmPolicies(context, times - 1))
+  world.after(5_000, () => calmPolicies(context, host?.fleet ? times - 1 : times))
 }
 
 async function calmBuilds(fleet: Fleet): Promise<void> {

@@ -1,6 +1,7 @@
 /** Random scaling policies of builds, in the runs that have them. */
-import type { BufferPolicy, ScalingSpec, SchedulePolicy } from '../../../src/rules/scaling/policies.js'
+import type { BufferPolicy, CronWindow, ScalingSpec, SchedulePolicy } from '../../../src/rules/scaling/policies.js'
 import { someWebhook } from '../models/webhook-model.js'
+import { type ClockChange, lastTime, offsetMs, timeZones } from '../world/time-zones.js'
 import type { World } from '../world/world.js'
 
 /** Short enough that a run sees their ends. */
@@ -9,11 +10,8 @@ export function someScaling(world: World): ScalingSpec | undefined {
   const every = world.between(4, 12)
   return {
     buffer: someBuffer(world),
-    ...(world.chance(0.5) && {
-      schedule: {
-        timeZone: world.oneOf(['UTC', 'Europe/Berlin', 'America/St_Johns']) ?? 'UTC',
-        windows: [{ start: `*/${every} * * * *`, end: `2-59/${every} * * * *`, ...someBuffer(world) }],
-      },
+    ...((world.clockChange !== undefined || world.chance(0.5)) && {
+      schedule: someSchedule(world, every),
     }),
     ...(world.chance(0.5) && { webhook: someWebhook(world) }),
     scaleDown: { delaySeconds: world.between(0, 30), perMinute: world.between(10, 120) },
@@ -28,14 +26,45 @@ function someBuffer(world: World): BufferPolicy {
   return { min, percent: world.between(0, 150), ...(world.chance(0.5) && { max: world.between(min, 6) }) }
 }
 
-/** How far the clocks of these time zones are ahead of UTC in the days that are simulated, in minutes. */
-const offsets: Readonly<Record<string, number>> = { UTC: 0, 'Europe/Berlin': 60, 'America/St_Johns': -210 }
+/** On the night of a clock change, most windows begin and end around it. Others are open for two minutes of every so many. */
+function someSchedule(world: World, every: number): SchedulePolicy {
+  const { clockChange } = world
+  const recurring = { start: `*/${every} * * * *`, end: `2-59/${every} * * * *` }
+  if (!clockChange) {
+    return { timeZone: world.oneOf(timeZones) ?? 'UTC', windows: [{ ...recurring, ...someBuffer(world) }] }
+  }
+  const windows = Array.from({ length: world.between(1, 2) }, () => ({
+    ...(world.chance(0.2)
+      ? recurring
+      : { start: someTimeAround(world, clockChange), end: someTimeAround(world, clockChange) }),
+    // More than the other policies mostly ask for, so that it shows whether the window is open.
+    min: world.between(1, 6),
+  }))
+  return { timeZone: clockChange.timeZone, windows }
+}
 
-/** The window of such a schedule that is open at this wall time, read without the library: the first two minutes of every so many. */
+/** A time that clocks show within some minutes of the change, or would show if they were not changed. It may be skipped or occur twice. */
+function someTimeAround(world: World, { atMs, beforeMs, afterMs }: ClockChange): string {
+  const shown = new Date(atMs + (world.chance(0.5) ? beforeMs : afterMs) + world.between(-5, 6) * 60_000)
+  return `${shown.getUTCMinutes()} ${shown.getUTCHours()} * * *`
+}
+
+/** The first window of such a schedule that is open at this wall time, read without the library. */
 export function openWindowOf({ timeZone, windows }: SchedulePolicy, wallMs: number): BufferPolicy | undefined {
-  const minute = Math.floor(wallMs / 60_000) + (offsets[timeZone] ?? 0)
-  const ofHour = ((minute % 60) + 60) % 60
-  return windows.find(({ start }) => ofHour % Number(/^\*\/(\d+) /.exec(start)?.[1]) < 2)
+  return windows.find((window) => isOpen(window, timeZone, wallMs))
+}
+
+function isOpen({ start, end }: CronWindow, timeZone: string, wallMs: number): boolean {
+  const every = /^\*\/(\d+) /.exec(start)?.[1]
+  if (every !== undefined) {
+    const minute = Math.floor((wallMs + offsetMs(timeZone, wallMs)) / 60_000)
+    return (((minute % 60) + 60) % 60) % Number(every) < 2
+  }
+  const last = (time: string) => {
+    const [minute, hour] = time.split(' ').map(Number)
+    return lastTime(timeZone, Number(hour) * 60 + Number(minute), wallMs)
+  }
+  return start === end || last(start) > last(end)
 }
 
 /** The policies that change nothing on their own. */

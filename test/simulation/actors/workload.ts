@@ -23,6 +23,16 @@ export function retryAfterFailover(context: SimulationContext): void {
   }
 }
 
+/** Many callers within two seconds, and then a lull that is about as long as the delay after which builds may scale down. */
+function startBurst(context: SimulationContext): void {
+  const { world } = context
+  for (let groups = world.between(2, 4); groups > 0; groups--) {
+    world.after(world.between(0, 2_000), () => {
+      runCallers(context, world.between(1, 4), 5_000).catch((error: unknown) => world.fail(error))
+    })
+  }
+}
+
 export function startWorkload(context: SimulationContext): void {
   const { world } = context
   const start = (fn: () => Promise<void>) => void fn().catch((error: unknown) => world.fail(error))
@@ -50,6 +60,7 @@ export function startWorkload(context: SimulationContext): void {
     if (world.chance(rewrites)) soon(() => rewriteRecord(context))
     if (world.chance(lostReplies)) soon(() => dropStoreReplies(context))
   })
+  if (world.hasBursts) repeat(8_000, 45_000, () => startBurst(context))
   repeat(5_000, 60_000, () => start(() => operate(context)))
   repeat(500, 15_000, () => start(() => changeServerData(context)))
   repeat(300, 8_000, () => start(() => reserveSeats(context)))

@@ -48,7 +48,8 @@ export async function checkQuiescence(context: SimulationContext, passTime: () =
     isReserved(server)
   if ([...snapshot.servers.values()].some(isBusy)) return
   // Conditions that name how many servers other builds have are brought up to date after ten minutes.
-  const toldLater = ({ status }: GameServerBuild) => status.conditions?.some(({ type }) => type === 'BudgetReached') ?? false
+  const toldLater = ({ status }: GameServerBuild) =>
+    status.conditions?.some(({ type }) => type === 'BudgetReached') ?? false
   if (snapshot.builds.some(toldLater)) for (let passed = 0; passed < 4; passed++) await passTime()
   const before = callCounts(context)
   await passTime()

@@ -4,6 +4,7 @@
  */
 import { seededRandom, TimerHeap } from '../../../src/testing/virtual-clock.js'
 import { Fingerprint } from './fingerprint.js'
+import { type ClockChange, clockChanges } from './time-zones.js'
 import { isError } from '../../../src/rules/model/values.js'
 
 /** Reports that an invariant was violated. */
@@ -28,11 +29,21 @@ export class World {
 
   /** Whether builds of this run have scaling policies. */
   readonly hasPolicies: boolean
+  /** The clock change that happens a few minutes after the run begins. Undefined: there is none. */
+  readonly clockChange: ClockChange | undefined
+  /** The correct wall-clock time at which the run begins, in ms since 1970. */
+  readonly #startsAtMs: number
+  /** Whether callers of this run come in bursts. */
+  readonly hasBursts: boolean
   /** The number of servers that all builds of this run may have together. Undefined: they have no budget. */
   readonly budget: number | undefined
 
   constructor(readonly seed: number) {
     this.hasPolicies = seed % 9 === 6
+    const kind = Math.floor(seed / 9)
+    this.clockChange = this.hasPolicies ? clockChangeOf(kind) : undefined
+    this.#startsAtMs = this.clockChange ? this.clockChange.atMs - (2 + (kind % 5)) * 60_000 : 1_700_000_000_000
+    this.hasBursts = this.hasPolicies && kind % 4 < 2
     this.budget = seed % 8 === 5 ? 4 + (seed % 5) : undefined
     const draw = seededRandom(seed)
     this.#random = () => {
@@ -69,7 +80,7 @@ export class World {
 
   /** The correct wall-clock time, in ms since 1970. */
   get wallMs(): number {
-    return 1_700_000_000_000 + this.elapsedMs
+    return this.#startsAtMs + this.elapsedMs
   }
 
   /** Returns a random number from 0 (inclusive) to 1 (exclusive). */
@@ -132,6 +143,12 @@ export class World {
   history(lines: number): readonly string[] {
     return lines > 0 ? this.#history.slice(-lines) : []
   }
+}
+
+/** In a third of the runs with policies the clocks are put forward, in a third back. */
+function clockChangeOf(kind: number): ClockChange | undefined {
+  const changes = [undefined, clockChanges.forward, clockChanges.back][kind % 3]
+  return changes?.[Math.floor(kind / 6) % changes.length]
 }
 
 const turn = setImmediate
