@@ -22,8 +22,7 @@ function buildOf(protocol: Protocol, game: Omit<NonNullable<BuildSpec['game']>, 
     command: ['node', '--input-type=module', '-e', program, '--', ...args],
   }
   const readiness = protocol === 'http' ? { http: { path: '/' } } : { query: { protocol } }
-  const players =
-    protocol === 'http' ? { http: { path: '/players', field: 'players.names' } } : { query: { protocol } }
+  const players = protocol === 'http' ? { http: { path: '/players', field: 'players.names' } } : { query: { protocol } }
   const spec: BuildSpec = {
     ...{ buildID: protocol, standingBy: 1, max, portsToExpose: [27_015], sdk: 'none' },
     template: { spec: { containers: [container], terminationGracePeriodSeconds: 5 } },
@@ -90,7 +89,9 @@ it(
     expect((await logOf(second, ref.name)).filter((line) => line === began)).toHaveLength(1)
     await second.servers.writeStdin(ref, 'players')
     await until('the session is over', async () => (await stateOf(second, ref.name)) === undefined)
-    expect(ends).toMatchObject([{ sessionID, reason: 'Finished', message: expect.stringContaining('no player for 2 s') }])
+    expect(ends).toMatchObject([
+      { sessionID, reason: 'Finished', message: expect.stringContaining('no player for 2 s') },
+    ])
     await until('another one is ready', async () =>
       (await second.servers.list()).some(({ status }) => status.state === 'StandingBy'),
     )

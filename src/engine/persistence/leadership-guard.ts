@@ -114,7 +114,8 @@ export class LeadershipGuard {
       ...(check && { check: check.bind(backend) }),
       ...(logs && { logs: logs.bind(backend) }),
       ...(writeStdin && {
-        writeStdin: (ref, line, options) => this.#callBackend('stdin', () => writeStdin.call(backend, ref, line, options)),
+        writeStdin: (ref, line, options) =>
+          this.#callBackend('stdin', () => writeStdin.call(backend, ref, line, options)),
       }),
       ...(prepare && {
         prepare: (build, options) => this.#callBackend('prepare', () => prepare.call(backend, build, options)),

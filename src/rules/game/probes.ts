@@ -184,5 +184,8 @@ export function sessionLine(template: string, { id, cookie = '', initialPlayers 
     '{players}': initialPlayers.join(','),
   }
   // eslint-disable-next-line no-control-regex -- they are what is left out
-  return template.replace(/\{(?:sessionID|cookie|players)\}/g, (name) => values[name]?.replace(/[\u0000-\u001f\u007f]/g, ' ') ?? '')
+  return template.replace(
+    /\{(?:sessionID|cookie|players)\}/g,
+    (name) => values[name]?.replace(/[\u0000-\u001f\u007f]/g, ' ') ?? '',
+  )
 }

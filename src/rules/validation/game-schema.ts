@@ -97,7 +97,8 @@ export const gameSchema = {
   unknownFields: 'refuse',
   required: ['readiness'],
   expected: 'an object with readiness',
-  description: 'What the fleet asks a game without an SDK. With sdk none, and only then. A change starts no rolling update.',
+  description:
+    'What the fleet asks a game without an SDK. With sdk none, and only then. A change starts no rolling update.',
   properties: {
     readiness: {
       type: 'object',
@@ -133,7 +134,8 @@ export const gameSchema = {
       type: 'object',
       unknownFields: 'refuse',
       expected: 'an object with query or http',
-      description: 'How to learn who plays. Players whom the game does not name are called unnamed-1, unnamed-2 and so on.',
+      description:
+        'How to learn who plays. Players whom the game does not name are called unnamed-1, unnamed-2 and so on.',
       alternatives: [['query'], ['http']],
       properties: {
         query,
@@ -180,7 +182,8 @@ export const gameSchema = {
       unknownFields: 'refuse',
       minProperties: 1,
       expected: 'an object with log, emptySeconds or both',
-      description: 'When a session is over, besides with the end of the process. The server then ends, and is replaced.',
+      description:
+        'When a session is over, besides with the end of the process. The server then ends, and is replaced.',
       properties: {
         log: { ...pattern, description: 'Text in a line of the log. * stands for any text.', examples: ['Match over'] },
         emptySeconds: {
@@ -222,7 +225,8 @@ export function checkGame(
   if (sdk !== 'none') {
     return game && invalid('spec.game', 'is only for a game without an SDK; set spec.sdk to "none" or leave it out')
   }
-  if (!game) return invalid('spec.game', 'must say how to tell that a game without an SDK is ready, in spec.game.readiness')
+  if (!game)
+    return invalid('spec.game', 'must say how to tell that a game without an SDK is ready, in spec.game.readiness')
   if (sessionsPerServer > 1) {
     return invalid('spec.sessionsPerServer', 'must be 1 for a game without an SDK, but is ' + String(sessionsPerServer))
   }
@@ -240,17 +244,26 @@ function checkPorts(game: GameSpec, exposed: readonly number[]): Refused | undef
   for (const [name, isAsked, wanted] of probes) {
     if (!isAsked || (wanted === undefined ? exposed.length > 0 : exposed.includes(wanted))) continue
     const list = exposed.length === 0 ? 'which is empty' : `which is [${exposed.join(', ')}]`
-    return invalid(`spec.game.${name}`, `must ask at ${wanted === undefined ? 'a port' : `port ${wanted}, which must be`} in spec.portsToExpose, ${list}`)
+    return invalid(
+      `spec.game.${name}`,
+      `must ask at ${wanted === undefined ? 'a port' : `port ${wanted}, which must be`} in spec.portsToExpose, ${list}`,
+    )
   }
   return undefined
 }
 
-function checkNeeds({ end, players, session }: GameSpec, { template }: Pick<BuildSpec, 'template'>): Refused | undefined {
+function checkNeeds(
+  { end, players, session }: GameSpec,
+  { template }: Pick<BuildSpec, 'template'>,
+): Refused | undefined {
   if (end?.emptySeconds !== undefined && !players) {
     return invalid('spec.game.end.emptySeconds', 'needs spec.game.players, which says who plays')
   }
   if (session && gameContainerOf(template)?.stdin !== true) {
-    return invalid('spec.game.session.stdin', 'needs a standard input; set stdin: true in the container of the template or in run')
+    return invalid(
+      'spec.game.session.stdin',
+      'needs a standard input; set stdin: true in the container of the template or in run',
+    )
   }
   return undefined
 }

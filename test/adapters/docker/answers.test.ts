@@ -114,7 +114,14 @@ it('a list frees the ports of a container that was removed without an event, eve
   }))
   const listeners = new Listeners('docker', silentLogger)
   const containers = new Containers({
-    ...{ api: apiOf(() => listed), fleet: 'f', machine: { node: 'box' }, listeners, clock: systemClock, logger: silentLogger },
+    ...{
+      api: apiOf(() => listed),
+      fleet: 'f',
+      machine: { node: 'box' },
+      listeners,
+      clock: systemClock,
+      logger: silentLogger,
+    },
     creations: new Creations(listeners),
   })
   await containers.list({})
