@@ -3,7 +3,6 @@
  * * hosts close, crash and restart.
  */
 import {
-  createFleet,
   type Backend,
   type ErrorDetails,
   type FleetError,
@@ -28,6 +27,7 @@ import {
   type VirtualClock,
 } from 'gamekeeper/testing'
 import { expect, onTestFinished } from 'vitest'
+import type { Prober } from '../../src/contracts/prober.js'
 import type { AskWebhook } from '../../src/contracts/scaling-demand.js'
 import { createFleetWith } from '../../src/fleet/create-fleet.js'
 import { memoryStore } from '../../src/stores/memory.js'
@@ -40,6 +40,8 @@ export interface StageOptions {
   readonly limits?: FleetOptions['limits']
   /** Answers for scaling webhooks. Default: requests over HTTP. */
   readonly askWebhook?: AskWebhook
+  /** Probes the games of builds without an SDK. Those of the backend then send no heartbeats. */
+  readonly prober?: Prober
 }
 
 export interface Stage {
@@ -67,7 +69,7 @@ export interface Stage {
 
 const nothing = () => undefined
 
-export function stage({ memory, limits, askWebhook }: StageOptions = {}): Stage {
+export function stage({ memory, limits, askWebhook, prober }: StageOptions = {}): Stage {
   const clock = virtualClock()
   const backend = memoryBackend({ clock, ...memory })
   const records = memoryStore()
@@ -95,14 +97,20 @@ export function stage({ memory, limits, askWebhook }: StageOptions = {}): Stage 
     async open(options = {}) {
       const host = killable(clock)
       crash = host.crash
-      const create = askWebhook ? (all: FleetOptions) => createFleetWith(all, { askWebhook }) : createFleet
+      const outside = { ...(askWebhook && { askWebhook }), ...(prober && { prober }) }
+      const create = (all: FleetOptions) => createFleetWith(all, outside)
       const fleet = await create({
         backend: host.backend(
-          faultyBackend(backend, { clock, calls: told('backend'), events: (event) => faults.events(event) }),
+          faultyBackend(prober ? silent(backend) : backend, {
+            clock,
+            calls: told('backend'),
+            events: (event) => faults.events(event),
+          }),
         ),
         store: host.store(faultyStore(records, { clock, calls: told('store') })),
         clock: host.clock,
         logger: false,
+        ...(prober && { agent: { external: 'agent:56001' } }),
         ...(limits && { limits }),
         ...options,
         // The clock of a host that can be killed is another object than the backend's.
@@ -116,6 +124,16 @@ export function stage({ memory, limits, askWebhook }: StageOptions = {}): Stage 
       return fleet
     },
     crash: () => crash(),
+  }
+}
+
+/** The same backend with games that know nothing of the fleet. */
+function silent(backend: Backend): Backend {
+  const heartbeat = () => ({ operation: 'Continue', nextHeartbeatIntervalMs: 1_000 }) as const
+  return {
+    ...backend,
+    capabilities: { ...backend.capabilities, agent: true },
+    watch: (listener) => backend.watch({ ...listener, heartbeat }),
   }
 }
 
@@ -191,12 +209,15 @@ export interface BuildOverrides {
   readonly buildMetadata?: Readonly<Record<string, string>>
   readonly scaling?: BuildSpec['scaling']
   readonly budget?: BuildSpec['budget']
+  readonly game?: BuildSpec['game']
+  readonly stdin?: boolean
+  readonly claimSeconds?: number
 }
 
 /** A build as a host app writes it. Its buildID defaults to its name. */
 export function aBuild(overrides: BuildOverrides = {}) {
   const { name = 'arena', namespace, buildID = name, standingBy = 2, max = 10, portsToExpose = [7777] } = overrides
-  const { crashesToMarkUnhealthy, graceSeconds, buildMetadata, scaling, budget } = overrides
+  const { crashesToMarkUnhealthy, graceSeconds, buildMetadata, scaling, budget, game, stdin, claimSeconds } = overrides
   return {
     metadata: { name, ...(namespace !== undefined && { namespace }) },
     spec: {
@@ -208,9 +229,11 @@ export function aBuild(overrides: BuildOverrides = {}) {
       ...(buildMetadata !== undefined && { buildMetadata }),
       ...(scaling !== undefined && { scaling }),
       ...(budget !== undefined && { budget }),
+      ...(game !== undefined && { sdk: 'none' as const, game }),
+      ...(claimSeconds !== undefined && { claimSeconds }),
       template: {
         spec: {
-          containers: [{ name: 'game' }],
+          containers: [{ name: 'game', ...(stdin !== undefined && { stdin }) }],
           ...(graceSeconds !== undefined && { terminationGracePeriodSeconds: graceSeconds }),
         },
       },

@@ -25,16 +25,33 @@ import type { EngineContext } from '../context.js'
 import { setPendingReason } from '../reporting/start-failures.js'
 import type { ServerEntry } from '../state/entries.js'
 
+/** Of so many games, not one answers only if it is this host that reaches none. */
+const enoughGames = 3
+
 interface ProbedGamesDependencies {
   readonly prober: Prober
   readonly heartbeat: (sessionHostId: string, heartbeat: Heartbeat) => HeartbeatAnswer
   readonly park: (sessionHostId: string, parked: ParkedHeartbeat) => (() => void) | undefined
 }
 
+/** What the games of a host have in common. */
+interface Neighbours {
+  /** Call when a game has answered. */
+  answered(): void
+  /** True if no game has answered since then, elapsed ms, so that a failure says nothing about one of them. */
+  areSilentSince(elapsedMs: number): boolean
+}
+
 export class ProbedGames {
   readonly #ctx: EngineContext
   readonly #deps: ProbedGamesDependencies
   readonly #games = new Map<ServerEntry, ProbedGame>()
+  #answeredAt = -Infinity
+  #cancelBeat: (() => void) | undefined
+  readonly #neighbours: Neighbours = {
+    answered: () => (this.#answeredAt = this.#ctx.clock.elapsed()),
+    areSilentSince: (elapsedMs) => this.#games.size >= enoughGames && this.#answeredAt < elapsedMs,
+  }
 
   constructor(ctx: EngineContext, deps: ProbedGamesDependencies) {
     this.#ctx = ctx
@@ -45,12 +62,23 @@ export class ProbedGames {
   running(entry: ServerEntry): void {
     // What a backend only simulates sends its own heartbeats.
     if (!entry.build.record.spec.game || !this.#ctx.backend.capabilities.agent || this.#games.has(entry)) return
-    const game = new ProbedGame(this.#ctx, this.#deps, entry, () => void this.#games.delete(entry))
+    const over = () => void this.#games.delete(entry)
+    const game = new ProbedGame(this.#ctx, { ...this.#deps, neighbours: this.#neighbours, over }, entry)
     this.#games.set(entry, game)
+    this.#cancelBeat ??= this.#afterInterval()
     game.start()
   }
 
+  /** Between probes, which may be far apart or take long, each game is heard as one with an SDK is. */
+  #afterInterval(): () => void {
+    return this.#ctx.clock.after(this.#ctx.limits.heartbeatIntervalMs, () => {
+      for (const game of [...this.#games.values()]) game.beat()
+      this.#cancelBeat = this.#games.size > 0 ? this.#afterInterval() : undefined
+    })
+  }
+
   stop(): void {
+    this.#cancelBeat?.()
     for (const game of this.#games.values()) game.stop()
     this.#games.clear()
   }
@@ -59,31 +87,44 @@ export class ProbedGames {
 /** How many of the lines that a game has printed before are read, for those that a host missed while it was away. */
 const earlierLines = 1_000
 
+interface ProbedGameDependencies extends ProbedGamesDependencies {
+  readonly neighbours: Neighbours
+  /** Called when there is nothing to ask any more. */
+  readonly over: () => void
+}
+
 class ProbedGame {
   readonly #ctx: EngineContext
-  readonly #deps: ProbedGamesDependencies
+  readonly #deps: ProbedGameDependencies
   readonly #entry: ServerEntry
-  readonly #over: () => void
+  /** Since when its probes have failed, elapsed ms. */
+  #failingSince: number | undefined
   #known = unprobed
   #isReady: boolean
+  /** False until this host has asked it for the first time. */
+  #isAsked = false
   #isStopped = false
   #isTelling = false
   #log: LogWatch | undefined
   #cancelTimer = () => {}
   #cancelPark: (() => void) | undefined
 
-  constructor(ctx: EngineContext, deps: ProbedGamesDependencies, entry: ServerEntry, over: () => void) {
+  constructor(ctx: EngineContext, deps: ProbedGameDependencies, entry: ServerEntry) {
     this.#ctx = ctx
     this.#deps = deps
     this.#entry = entry
-    this.#over = over
     // After a restart of the host, what its record says holds.
     this.#isReady = entry.record.state === 'StandingBy' || entry.record.state === 'Active'
   }
 
-  /** Servers that are known to be ready are spread over the period, because a host finds all of them at once. */
+  /** Servers that are known to be ready are spread over seconds, because a host finds all of them at once. */
   start(): void {
-    this.#after(this.#isReady ? this.#share(this.#periodMs) : 0)
+    this.#after(this.#isReady ? this.#share(Math.min(this.#periodMs, spreadMs)) : 0)
+  }
+
+  /** Sends a heartbeat, if it has been asked. */
+  beat(): void {
+    if (this.#isAsked && this.#current()) this.#report()
   }
 
   stop(): void {
@@ -118,8 +159,8 @@ class ProbedGame {
     if (!spec) return
     try {
       await (this.#isReady ? this.#probe(spec) : this.#probeReadiness(spec))
-      if (this.#current() === undefined) return
-      this.#report()
+      this.#isAsked = true
+      this.beat()
     } catch (error) {
       this.#ctx.logger.error({ server: keyOf(this.#entry.record), err: error }, 'a game could not be probed')
     }
@@ -136,7 +177,7 @@ class ProbedGame {
     if (!this.#isStopped && isRunning && isKnown && this.#spec) return this.#spec
     if (!this.#isStopped) {
       this.stop()
-      this.#over()
+      this.#deps.over()
     }
     return undefined
   }
@@ -180,18 +221,32 @@ class ProbedGame {
       if (liveness) return undefined
       throw report.reason
     }
-    const wasHealthy = isHealthy(this.#known, spec)
+    const asksNothing = !liveness && !players
     try {
       const report = await ask()
+      if (!asksNothing) this.#deps.neighbours.answered()
+      this.#failingSince = undefined
       this.#known = afterPass(this.#known, report, spec, this.#ctx.clock.elapsed())
     } catch (error) {
-      this.#known = afterFailedProbe(this.#known)
-      if (wasHealthy && !isHealthy(this.#known, spec)) {
-        const { failures } = this.#known
-        const server = keyOf(this.#entry.record)
-        this.#ctx.logger.warn({ server, failures, reason: messageOf(error) }, 'game does not answer its probes')
-      }
+      this.#failed(spec, messageOf(error))
     }
+  }
+
+  #failed(spec: GameSpec, reason: string): void {
+    const { clock, logger } = this.#ctx
+    const wasHealthy = isHealthy(this.#known, spec)
+    this.#failingSince ??= clock.elapsed()
+    if (this.#deps.neighbours.areSilentSince(this.#failingSince)) {
+      logger.debug(
+        { server: keyOf(this.#entry.record), reason },
+        'no game answers its probes; none counts as Unhealthy for that',
+      )
+      return
+    }
+    this.#known = afterFailedProbe(this.#known)
+    if (!wasHealthy || isHealthy(this.#known, spec)) return
+    const { failures } = this.#known
+    logger.warn({ server: keyOf(this.#entry.record), failures, reason }, 'game does not answer its probes')
   }
 
   /** Throws if the port is not reachable yet. */
@@ -271,8 +326,7 @@ class ProbedGame {
 
   /** Ends the server if its session is over. */
   #watchForEnd(spec: GameSpec): void {
-    const { clock } = this.#ctx
-    const reason = emptyEnd(this.#known, this.#entry.hadPlayers, spec, clock.elapsed())
+    const reason = emptyEnd(this.#known, this.#entry.hadPlayers, spec)
     if (reason !== undefined) this.#end(reason)
     else if (spec.end?.log !== undefined) this.#follow(spec.end.log, (line) => this.#end(`its log says: ${line}`))
   }
@@ -296,6 +350,8 @@ class ProbedGame {
 
 /** The longest time between two probes of a server that is starting, in ms. */
 const startingPeriodMs = 1_000
+/** The time over which a host that begins to lead spreads its first probes, in ms. */
+const spreadMs = 5_000
 
 /** How much of a line a message shows. */
 const shownLength = 200

@@ -145,11 +145,11 @@ export function isHealthy({ failures }: Probed, spec: GameSpec): boolean {
   return failures < (spec.failureThreshold ?? gameDefaults.failureThreshold)
 }
 
-/** Why the session is over, or undefined if it is not. Never before a player was there. */
-export function emptyEnd({ emptySince }: Probed, hadPlayers: boolean, spec: GameSpec, now: number): string | undefined {
+/** Why the session is over, or undefined if it is not. Never before a player was there, and only by what the game has said itself. */
+export function emptyEnd({ emptySince, saidAt }: Probed, hadPlayers: boolean, spec: GameSpec): string | undefined {
   const seconds = spec.end?.emptySeconds
-  if (seconds === undefined || emptySince === undefined || !hadPlayers) return undefined
-  return now - emptySince >= seconds * 1_000 ? `no player for ${seconds} s` : undefined
+  if (seconds === undefined || emptySince === undefined || saidAt === undefined || !hadPlayers) return undefined
+  return saidAt - emptySince >= seconds * 1_000 ? `no player for ${seconds} s` : undefined
 }
 
 /** Players who are not named are numbered, so that their number is right. */
@@ -183,9 +183,8 @@ export function sessionLine(template: string, { id, cookie = '', initialPlayers 
     '{cookie}': cookie,
     '{players}': initialPlayers.join(','),
   }
-  // eslint-disable-next-line no-control-regex -- they are what is left out
-  return template.replace(
-    /\{(?:sessionID|cookie|players)\}/g,
-    (name) => values[name]?.replace(/[\u0000-\u001f\u007f]/g, ' ') ?? '',
-  )
+  return template.replace(/\{(?:sessionID|cookie|players)\}/g, (name) => values[name]?.replace(controls, ' ') ?? '')
 }
+
+// eslint-disable-next-line no-control-regex -- the pattern must match control characters
+const controls = /[\u0000-\u001f\u007f]/g

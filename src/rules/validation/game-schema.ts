@@ -259,7 +259,7 @@ function checkNeeds(
   if (end?.emptySeconds !== undefined && !players) {
     return invalid('spec.game.end.emptySeconds', 'needs spec.game.players, which says who plays')
   }
-  if (session && gameContainerOf(template)?.stdin !== true) {
+  if (session && !gameContainerOf(template).stdin) {
     return invalid(
       'spec.game.session.stdin',
       'needs a standard input; set stdin: true in the container of the template or in run',

@@ -1,0 +1,211 @@
+/** Games without an SDK, through the facade: when they are ready, how they learn of a session, and what ends it. */
+import type { BuildSpec, Fleet } from 'gamekeeper'
+import { describe, expect, it } from 'vitest'
+import type { Prober } from '../../src/contracts/prober.js'
+import type { PlayersReport } from '../../src/rules/game/probes.js'
+import { aBuild, ask, only, serversBy, session, stage, type Stage, untilReady } from './stage.js'
+
+type GameOf = NonNullable<BuildSpec['game']>
+
+const query = { protocol: 'a2s' } as const
+const second = 1_000
+
+/** Games that answer as the test says: by the port that they are reached at, else all alike. */
+class Answers {
+  ready = true
+  players: readonly string[] | undefined = []
+  /** Ports at which nothing answers. */
+  readonly silentPorts = new Set<number>()
+  asked = 0
+
+  async check(_: unknown, { port }: { readonly port: number }): Promise<void> {
+    this.asked++
+    if (!this.ready || this.silentPorts.has(port)) throw new Error('no answer')
+  }
+
+  async playersAt({ port }: { readonly port: number }): Promise<PlayersReport> {
+    this.asked++
+    if (this.players === undefined || this.silentPorts.has(port)) throw new Error('no answer')
+    return { count: this.players.length, names: this.players }
+  }
+
+  close(): void {}
+}
+
+function proberOf(answers: Answers): Prober {
+  return {
+    check: (probe, address) => answers.check(probe, address),
+    players: (_, address) => answers.playersAt(address),
+    close: () => answers.close(),
+  }
+}
+
+const probed: GameOf = {
+  readiness: { tcp: {} },
+  players: { query },
+  session: { stdin: 'start {sessionID}' },
+}
+
+async function opened(game: GameOf = probed, build: Parameters<typeof aBuild>[0] = {}) {
+  const answers = new Answers()
+  const scene = stage({ prober: proberOf(answers) })
+  const fleet = await scene.open()
+  await fleet.builds.create(aBuild({ standingBy: 1, max: 10, stdin: true, ...build, game }))
+  return { answers, scene, fleet }
+}
+
+async function allocated({ clock }: Stage, fleet: Fleet, n = 1) {
+  let name: string | undefined
+  const call = fleet.allocate(ask(n), { confirm: true, waitMs: 60_000 }).then(async () => {
+    const all = await fleet.servers.list()
+    name = all.find(({ status }) => status.sessionID === session(n))?.metadata.name
+  })
+  await clock.until(async () => name !== undefined)
+  await call
+  return name ?? ''
+}
+
+const stateOf = async (fleet: Fleet, name: string) =>
+  (await fleet.servers.list()).find(({ metadata }) => metadata.name === name)?.status
+
+describe('a game without an SDK', () => {
+  it('is ready once its probe passes, and says until then why it is not', async () => {
+    const { answers, scene, fleet } = await opened()
+    answers.ready = false
+    await scene.clock.advance(20 * second)
+    const { status } = only(await fleet.servers.list())
+    expect(status).toMatchObject({ state: 'Initializing', message: 'not ready yet: no answer' })
+    answers.ready = true
+    await untilReady(scene, fleet, 1)
+    expect(only(await fleet.servers.list()).status.message).toBeUndefined()
+  })
+
+  it('is ready after the seconds that its build gives it', async () => {
+    const { scene, fleet } = await opened({ readiness: { runningSeconds: 30 } })
+    await scene.clock.advance(28 * second)
+    expect(await serversBy(fleet, 'StandingBy')).toHaveLength(0)
+    await scene.clock.advance(8 * second)
+    expect(await serversBy(fleet, 'StandingBy')).toHaveLength(1)
+  })
+
+  it('is told of its session once, also when another host takes over', async () => {
+    const { scene, fleet } = await opened()
+    await untilReady(scene, fleet, 1)
+    const name = await allocated(scene, fleet)
+    const game = scene.backend.server({ name })
+    expect(game.stdin).toEqual([`start ${session(1)}`])
+    await scene.clock.advance(10 * second)
+    scene.crash()
+    const next = await scene.open()
+    await scene.clock.advance(60 * second)
+    expect(await stateOf(next, name)).toMatchObject({ state: 'Active', sessionID: session(1) })
+    expect(game.stdin).toHaveLength(1)
+  })
+
+  it('has its session at once if it is not told', async () => {
+    const { scene, fleet } = await opened({ readiness: { tcp: {} } })
+    await untilReady(scene, fleet, 1)
+    const name = await allocated(scene, fleet)
+    await scene.clock.advance(300 * second)
+    expect(await stateOf(fleet, name)).toMatchObject({ state: 'Active', health: 'Healthy' })
+    expect(scene.backend.server({ name }).stdin).toEqual([])
+  })
+})
+
+describe('a session of a game without an SDK', () => {
+  it('ends when its players have left for so long, and never before one was there', async () => {
+    const { answers, scene, fleet } = await opened({ ...probed, end: { emptySeconds: 60 } })
+    await untilReady(scene, fleet, 1)
+    const name = await allocated(scene, fleet)
+    await scene.clock.advance(600 * second)
+    expect(await stateOf(fleet, name)).toMatchObject({ state: 'Active' })
+    answers.players = ['amie']
+    await scene.clock.advance(30 * second)
+    answers.players = []
+    await scene.clock.advance(50 * second)
+    expect(await stateOf(fleet, name)).toMatchObject({ state: 'Active' })
+    await scene.clock.advance(40 * second)
+    expect(await stateOf(fleet, name)).toBeUndefined()
+    expect(only(scene.eventsOf('SessionEnded'))).toMatchObject({ sessionID: session(1), reason: 'Finished' })
+  })
+
+  it('goes on when its players leave while the game does not answer: then they may have come back', async () => {
+    const { answers, scene, fleet } = await opened({ ...probed, end: { emptySeconds: 60 } })
+    await untilReady(scene, fleet, 1)
+    const name = await allocated(scene, fleet)
+    answers.players = ['amie']
+    await scene.clock.advance(30 * second)
+    answers.players = []
+    await scene.clock.advance(30 * second)
+    answers.players = undefined
+    await scene.clock.advance(120 * second)
+    answers.players = []
+    await scene.clock.advance(30 * second)
+    expect(await stateOf(fleet, name)).toMatchObject({ state: 'Active' })
+    await scene.clock.advance(60 * second)
+    expect(await stateOf(fleet, name)).toBeUndefined()
+  })
+
+  it('is never ended because its game does not answer', async () => {
+    const { answers, scene, fleet } = await opened({ ...probed, end: { emptySeconds: 60 } })
+    await untilReady(scene, fleet, 1)
+    const name = await allocated(scene, fleet)
+    answers.players = ['amie']
+    await scene.clock.advance(30 * second)
+    answers.silentPorts.add(
+      (await fleet.servers.list()).map(({ status }) => Number(status.ports.split(':')[1]))[0] ?? 0,
+    )
+    answers.players = undefined
+    await scene.clock.advance(3_600 * second)
+    expect(await stateOf(fleet, name)).toMatchObject({ state: 'Active', health: 'Unhealthy' })
+    answers.silentPorts.clear()
+    answers.players = ['amie']
+    await scene.clock.advance(10 * second)
+    expect(await stateOf(fleet, name)).toMatchObject({ state: 'Active', health: 'Healthy' })
+  })
+
+  it('ends by claimSeconds if nobody comes', async () => {
+    const { scene, fleet } = await opened(probed, { claimSeconds: 60 })
+    await untilReady(scene, fleet, 1)
+    const name = await allocated(scene, fleet)
+    await scene.clock.advance(120 * second)
+    expect(await stateOf(fleet, name)).toBeUndefined()
+    expect(only(scene.eventsOf('SessionEnded'))).toMatchObject({ reason: 'Unclaimed' })
+  })
+})
+
+describe('idle games without an SDK', () => {
+  it('are replaced when they do not answer, and others do', async () => {
+    const { answers, scene, fleet } = await opened(probed, { standingBy: 4 })
+    await untilReady(scene, fleet, 4)
+    const before = await fleet.servers.list()
+    const [first] = before
+    answers.silentPorts.add(Number(first?.status.ports.split(':')[1]))
+    await scene.clock.advance(120 * second)
+    expect(await stateOf(fleet, first?.metadata.name ?? '')).toBeUndefined()
+    expect(await serversBy(fleet, 'StandingBy')).toHaveLength(4)
+  })
+
+  it('stay when not one of them answers: the network of this host may be away', async () => {
+    const { answers, scene, fleet } = await opened(probed, { standingBy: 4 })
+    await untilReady(scene, fleet, 4)
+    const names = (await fleet.servers.list()).map(({ metadata }) => metadata.name).toSorted()
+    answers.players = undefined
+    await scene.clock.advance(600 * second)
+    expect((await serversBy(fleet, 'StandingBy')).map(({ metadata }) => metadata.name).toSorted()).toEqual(names)
+  })
+
+  it('are asked in the rhythm of their build, and no more when they are gone', async () => {
+    const { answers, scene, fleet } = await opened({ ...probed, periodSeconds: 10 }, { standingBy: 2 })
+    await untilReady(scene, fleet, 2)
+    answers.asked = 0
+    await scene.clock.advance(600 * second)
+    expect(answers.asked).toBeGreaterThan(100)
+    expect(answers.asked).toBeLessThan(140)
+    await fleet.builds.delete('arena')
+    await scene.clock.advance(30 * second)
+    answers.asked = 0
+    await scene.clock.advance(60 * second)
+    expect(answers.asked).toBe(0)
+  })
+})

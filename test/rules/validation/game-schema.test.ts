@@ -1,0 +1,61 @@
+/** What a build may say of a game without an SDK, and what is wrong with the rest. */
+import { describe, expect, it } from 'vitest'
+import { readBuildInput } from '../../../src/rules/validation/build-schema.js'
+
+const game = { readiness: { tcp: {} } }
+
+function problemOf(spec: object): string | undefined {
+  const container = { name: 'game', image: 'game:1', stdin: true }
+  const template = { spec: { containers: [container] } }
+  const base = { buildID: 'b', standingBy: 1, max: 2, portsToExpose: [7777], template, sdk: 'none', game }
+  const read = readBuildInput({ metadata: { name: 'arena' }, spec: { ...base, ...spec } })
+  return read.ok ? undefined : `${read.problem.field} ${read.problem.message}`
+}
+
+describe('a game without an SDK', () => {
+  it.each([
+    {},
+    { game: { readiness: { log: 'Done (*s)!' }, end: { log: 'over' } } },
+    { game: { readiness: { runningSeconds: 0 } }, portsToExpose: [] },
+    { game: { readiness: { udp: { send: 'ffffffff54', expect: 'FF' } } } },
+    { game: { readiness: { http: { path: '/ready?x=1', port: 7777 } } } },
+    { game: { ...game, players: { query: { protocol: 'a2s' } }, end: { emptySeconds: 60 } } },
+    { game: { ...game, players: { http: { path: '/status', field: 'players.0.count' } } } },
+    {
+      game: {
+        ...game,
+        session: { stdin: 'start {sessionID}' },
+        periodSeconds: 60,
+        timeoutSeconds: 1,
+        failureThreshold: 9,
+      },
+    },
+  ])('%j', (spec) => expect(problemOf(spec)).toBeUndefined())
+
+  it.each([
+    [{ sdk: undefined }, 'spec.game is only for a game without an SDK'],
+    [{ sdk: 'gsdk' }, 'spec.game is only for a game without an SDK'],
+    [{ sdk: 'agones' }, 'spec.sdk must be'],
+    [{ game: undefined }, 'spec.game must say how to tell that a game without an SDK is ready'],
+    [{ game: {} }, 'spec.game.readiness must be an object with one probe, but is absent'],
+    [{ game: { readiness: {} } }, 'spec.game.readiness must have'],
+    [{ game: { readiness: { tcp: {}, log: 'x' } } }, 'spec.game.readiness.'],
+    [
+      { game: { readiness: { tcp: { port: 1 } } } },
+      'spec.game.readiness must ask at port 1, which must be in spec.portsToExpose',
+    ],
+    [{ portsToExpose: [] }, 'spec.game.readiness must ask at a port in spec.portsToExpose, which is empty'],
+    [{ game: { ...game, liveness: { tcp: { port: 8 } } } }, 'spec.game.liveness must ask at port 8'],
+    [{ game: { ...game, players: { query: { protocol: 'a2s', port: 8 } } } }, 'spec.game.players must ask at port 8'],
+    [{ game: { readiness: { udp: { send: 'xyz' } } } }, 'spec.game.readiness.udp.send must be bytes in hexadecimal'],
+    [{ game: { readiness: { http: { path: 'health' } } } }, 'spec.game.readiness.http.path must be a path'],
+    [{ game: { readiness: { http: { path: '/a b' } } } }, 'spec.game.readiness.http.path must be a path'],
+    [{ game: { ...game, end: { emptySeconds: 60 } } }, 'spec.game.end.emptySeconds needs spec.game.players'],
+    [{ game: { ...game, end: {} } }, 'spec.game.end must'],
+    [{ sessionsPerServer: 2 }, 'spec.sessionsPerServer must be 1 for a game without an SDK'],
+    [
+      { game: { ...game, session: { stdin: 'x' } }, template: { spec: { containers: [{ name: 'game' }] } } },
+      'spec.game.session.stdin needs a standard input',
+    ],
+  ])('%j: %s', (spec, problem) => expect(problemOf(spec)).toContain(problem))
+})
