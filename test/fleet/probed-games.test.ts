@@ -157,7 +157,9 @@ describe('a session of a game without an SDK', () => {
     )
     answers.players = undefined
     await scene.clock.advance(3_600 * second)
-    expect(await stateOf(fleet, name)).toMatchObject({ state: 'Active', health: 'Unhealthy' })
+    const message = 'it does not answer: no answer'
+    expect(await stateOf(fleet, name)).toMatchObject({ state: 'Active', health: 'Unhealthy', message })
+    expect((await fleet.problems()).map(({ cause }) => cause)).toContain(message)
     answers.silentPorts.clear()
     answers.players = ['amie']
     await scene.clock.advance(10 * second)

@@ -110,7 +110,7 @@ export class LateStarts {
 export function lateReason({ instance, pendingReason, record }: ServerEntry, elapsedMs: number): string {
   const cause =
     record.state === 'Initializing'
-      ? 'the game is running but has not called readyForPlayers'
+      ? (pendingReason ?? 'the game is running but has not called readyForPlayers')
       : (pendingReason ?? instance?.reason ?? 'the backend has not started it and gives no reason')
   return `not standing by after ${Math.round(elapsedMs / 1000)} s: ${cause}`
 }

@@ -188,7 +188,9 @@ class ProbedGame {
     if (runningSeconds !== undefined) {
       const { runningSince = responsiveClock.now() } = this.#entry
       this.#isReady = responsiveClock.now() - runningSince >= runningSeconds * 1_000
+      if (!this.#isReady) this.#explain(`not ready yet: it runs for less than ${runningSeconds} s`)
     } else if (log !== undefined) {
+      this.#explain(`not ready yet: no line of its log has ${JSON.stringify(log)}`)
       this.#follow(log, () => {
         this.#isReady = true
         this.#log = undefined
@@ -199,10 +201,10 @@ class ProbedGame {
         await this.#deps.prober.check(readiness, this.#address(networkProbePort(readiness)), timeoutSeconds * 1_000)
         this.#isReady = true
       } catch (error) {
-        setPendingReason(this.#ctx, this.#entry, `not ready yet: ${messageOf(error)}`)
+        this.#explain(`not ready yet: ${messageOf(error)}`)
       }
     }
-    if (this.#isReady) setPendingReason(this.#ctx, this.#entry, undefined)
+    if (this.#isReady) this.#explain(undefined)
   }
 
   /** Liveness and players. Where nothing is asked, the process that runs is enough. */
@@ -225,6 +227,7 @@ class ProbedGame {
     try {
       const report = await ask()
       if (!asksNothing) this.#deps.neighbours.answered()
+      if (this.#failingSince !== undefined) this.#explain(undefined)
       this.#failingSince = undefined
       this.#known = afterPass(this.#known, report, spec, this.#ctx.clock.elapsed())
     } catch (error) {
@@ -244,9 +247,15 @@ class ProbedGame {
       return
     }
     this.#known = afterFailedProbe(this.#known)
+    this.#explain(`it does not answer: ${reason}`)
     if (!wasHealthy || isHealthy(this.#known, spec)) return
     const { failures } = this.#known
     logger.warn({ server: keyOf(this.#entry.record), failures, reason }, 'game does not answer its probes')
+  }
+
+  /** What people see of the server while it is not as it should be. */
+  #explain(reason: string | undefined): void {
+    setPendingReason(this.#ctx, this.#entry, reason)
   }
 
   /** Throws if the port is not reachable yet. */

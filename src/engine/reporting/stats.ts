@@ -46,7 +46,7 @@ export function situationOf(
     })),
     servers: Array.from(servers.values(), ({ record, instance, pendingReason }) => ({
       server: record,
-      pendingReason: instance?.blocked ? pendingReason : undefined,
+      pendingReason: instance?.blocked || record.health === 'Unhealthy' ? pendingReason : undefined,
     })).filter(isTroubled),
   }
 }

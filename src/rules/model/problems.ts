@@ -233,7 +233,9 @@ function problemsOfServers(
 ): readonly FleetProblem[] {
   const unhealthy = servers.filter(({ server }) => server.health === 'Unhealthy')
   const isBlocked = conditions.some(({ type }) => type === 'CreateBlocked')
-  const pending = isBlocked ? [] : servers.filter(({ pendingReason }) => pendingReason !== undefined)
+  const pending = isBlocked
+    ? []
+    : servers.filter(({ server, pendingReason }) => server.state === 'Pending' && pendingReason !== undefined)
   const problem = (kind: ProblemKind, all: readonly ServerSituation[], says: string, action: string) => {
     const [first] = all.toSorted((a, b) => compare(a.server.name, b.server.name))
     if (!first) return []

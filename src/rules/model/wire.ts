@@ -197,15 +197,15 @@ export function gameServerBuild(
   }
 }
 
-/** True before the server is ready for the first time. */
-function isStarting({ state }: Server): boolean {
-  return state === 'Pending' || state === 'Initializing'
+/** True if there may be a reason why the server is not as it should be. */
+function isWaitedFor({ health, state }: Server): boolean {
+  return state === 'Pending' || state === 'Initializing' || health === 'Unhealthy'
 }
 
-/** `pendingReason` says why a server is not running yet, or not ready, if known. */
+/** `pendingReason` says why a server is not running yet, not ready, or Unhealthy, if known. */
 export function gameServer(server: Server, apiGroup: string, pendingReason?: string): GameServer {
   const { labels, annotations, counters, lists } = server.data ?? noData
-  const message = server.ending?.message ?? (isStarting(server) ? pendingReason : undefined)
+  const message = server.ending?.message ?? (isWaitedFor(server) ? pendingReason : undefined)
   return {
     apiVersion: apiVersionOf(apiGroup),
     kind: 'GameServer',

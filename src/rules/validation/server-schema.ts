@@ -84,7 +84,11 @@ export const gameServerSchema = {
         },
         counters: serverDataSchema.counters,
         lists: serverDataSchema.lists,
-        message: { type: 'string', description: 'Why the server is still Pending, or why it is Terminating.' },
+        message: {
+          type: 'string',
+          description:
+            'Why the server is still Pending or not ready, why it is Unhealthy if the fleet probes it, or why it is Terminating.',
+        },
       },
     },
   },
