@@ -17,6 +17,7 @@ import { checkQuiescence } from './invariants/quiescence.js'
 import { takeSnapshot } from './invariants/snapshot.js'
 import { BackendModel, type ModelInstance } from './models/backend-model.js'
 import { GameBehaviors } from './models/game-behaviors.js'
+import { ProberModel } from './models/prober-model.js'
 import { Rooms } from './models/rooms.js'
 import { StartHangs } from './models/start-hangs.js'
 import type { TestedJournal } from './models/tested-journal.js'
@@ -47,6 +48,7 @@ export class SimulationRun implements SimulationContext {
   readonly backend: BackendModel
   readonly lease: Lease
   readonly webhooks: WebhookModel
+  readonly prober: ProberModel
   readonly hosts: HostPool
   readonly invariants: Invariants
   readonly hasRooms: boolean
@@ -61,6 +63,7 @@ export class SimulationRun implements SimulationContext {
     this.hasRooms = seed % 7 === 4
     this.world = world
     this.webhooks = new WebhookModel(world)
+    this.prober = new ProberModel(world, () => ({ backend: this.backend, observer: this.invariants.probedServers }))
     const hostCount = world.chance(0.5) ? 2 : 1
     const faultRate = world.oneOf([0, 0.002, 0.01, 0.05]) ?? 0
     const ports = { first: 10_000, last: 10_000 + world.between(12, 60) }
@@ -101,6 +104,7 @@ export class SimulationRun implements SimulationContext {
       roomsOf: (instance) => this.#roomsOf(instance),
       onSignal: (instance, host) => this.invariants.instanceSignalled(instance, host),
       onKill: (instance) => this.invariants.gracePeriods.killed(instance),
+      onTell: (host, ref) => this.invariants.probedServers.telling(host, ref),
     })
     this.hosts = new HostPool(world, () => this, {
       createFleet,
@@ -211,6 +215,7 @@ export class SimulationRun implements SimulationContext {
         claims.serverWritten(before, after)
         this.invariants.seats.serverWritten(before, after)
         serverData.serverWritten(before, after)
+        this.invariants.probedServers.serverWritten(before, after)
         this.invariants.rooms.serverWritten(before, after)
         collector?.serverWritten(before, after)
       },

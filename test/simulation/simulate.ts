@@ -45,7 +45,7 @@ export interface SimulationResult {
  * store is shared, and keeps several allocations in a journal through this code.
  */
 export async function simulate(options: SimulationOptions, journal?: TestedJournal): Promise<SimulationResult> {
-  const createFleet: CreateFleet = options.createFleet ?? ((all, ask) => createFleetWith(all, { askWebhook: ask }))
+  const createFleet: CreateFleet = options.createFleet ?? createFleetWith
   const simulation = new SimulationRun(options.seed, createFleet, options.limits ?? {}, journal)
   let violation: string | undefined
   try {

@@ -4,6 +4,7 @@ import { type BuildBudget, type BuildSpec, keyOf } from '../../../src/rules/mode
 import type { StoreModel } from '../models/store-model.js'
 import { declaredTickets } from '../invariants/server-data.js'
 import type { World } from '../world/world.js'
+import { someProbes } from './probed-specs.js'
 import { someScaling } from './scaling-specs.js'
 
 export const buildNames = ['arena', 'duel', 'lobby'] as const
@@ -17,7 +18,9 @@ export const brokenVersion = 'broken'
 /** A game version whose servers become ready and then crash. */
 export const crashingVersion = 'crashing'
 
-export const template = { spec: { containers: [{ name: 'game', image: 'game' }], terminationGracePeriodSeconds: 5 } }
+export const template = {
+  spec: { containers: [{ name: 'game', image: 'game', stdin: true }], terminationGracePeriodSeconds: 5 },
+}
 
 export function buildSpec(world: World, name: string, standingBy: number, max: number): BuildSpec {
   const scaling = someScaling(world)
@@ -25,7 +28,7 @@ export function buildSpec(world: World, name: string, standingBy: number, max: n
     buildID: buildIDOf(name),
     standingBy,
     max,
-    portsToExpose: world.chance(0.8) ? [7777] : [],
+    portsToExpose: world.chance(0.8) || world.probedBuilds.includes(name) ? [7777] : [],
     ...(world.chance(0.4) && { crashesToMarkUnhealthy: world.between(1, 20) }),
     ...(world.chance(0.3) && { health: someHealth(world) }),
     ...(world.chance(0.7) && { seatsPerSession: world.between(2, 5) }),
@@ -37,6 +40,7 @@ export function buildSpec(world: World, name: string, standingBy: number, max: n
     labels: { kind: kindOf(name) },
     ...(world.chance(0.3) && { order: someOrder(world) }),
     ...(world.chance(0.15) && { termination: 'SignalFirst' }),
+    ...someProbes(world, name),
   }
 }
 

@@ -7,7 +7,8 @@ import type { ModelInstance } from '../models/backend-model.js'
 /** One or two games that are standing by take their servers, whether the fleet has heard that they are or not. */
 export async function takeOwnServers(context: SimulationContext): Promise<void> {
   const { world, backend, store } = context
-  const standingBy = [...backend.instances.values()].filter(({ game }) => game?.running && game.state === 'StandingBy')
+  const canTake = ({ game }: ModelInstance) => game?.running && game.state === 'StandingBy' && !game.deps.isProbed
+  const standingBy = [...backend.instances.values()].filter(canTake)
   const taken = [...store.servers.values()].flatMap(({ record }) => record.sessions[0]?.id ?? [])
   const sessionID = (world.chance(0.2) && world.oneOf(taken)) || world.guid()
   const games = Array.from({ length: world.chance(0.3) ? 2 : 1 }, () => world.oneOf(standingBy) ?? [])

@@ -21,6 +21,7 @@ import { GracePeriods } from './terminations/grace-periods.js'
 import { LateStarts } from './late-starts.js'
 import { Liveness } from './liveness.js'
 import { Maintenance } from './maintenance.js'
+import { ProbedServers } from './probed-servers.js'
 import { Records } from './records.js'
 import { ServerDataChanges } from './server-data.js'
 import { Reservations } from './allocations/reservations.js'
@@ -70,6 +71,7 @@ export class Invariants {
   readonly maintenance: Maintenance
   readonly serverData: ServerDataChanges
   readonly gracePeriods: GracePeriods
+  readonly probedServers: ProbedServers
   readonly #counts: Counts
   readonly #liveness: Liveness
   readonly #lateStarts: LateStarts
@@ -108,6 +110,10 @@ export class Invariants {
     this.maintenance = new Maintenance(world, deps)
     this.serverData = new ServerDataChanges(world, deps)
     this.gracePeriods = new GracePeriods(world, deps)
+    this.probedServers = new ProbedServers(world, deps, {
+      heard: (host, { spec }) => this.unheardServers.heartbeatReceived(host, spec.uid),
+      players: (host, instance, players) => this.#playersAnswered(host, instance, players),
+    })
     this.#counts = new Counts(world, backend)
     this.#lateStarts = new LateStarts(world, () => ({
       ...{ backend: backend(), store: store(), waitingCallers: this.waitingCallers },
@@ -124,6 +130,7 @@ export class Invariants {
       records: this.records,
       sessions: this.sessions,
       claims: this.claims,
+      probedServers: this.probedServers,
       unheardServers: this.unheardServers,
       limits,
       lastSnapshot: () => this.#snapshot,
@@ -149,6 +156,13 @@ export class Invariants {
     const { lease } = this.deps()
     const isLoaded = this.#snapshot?.host === host && this.#snapshotAt >= lease.electedAt
     if (host === lease.leader && isLoaded && !answer.isElsewhere) this.maintenance.answered(instance, answer)
+  }
+
+  /** Called when a game without an SDK has answered who plays. */
+  #playersAnswered(host: Host, instance: ModelInstance, players: readonly string[]): void {
+    const heartbeat = { state: 'Active' as const, players }
+    if (players.length > 0) this.claims.playersReported(host, instance, heartbeat)
+    this.seats.playersReported(host, instance, heartbeat)
   }
 
   /** Called when a caller gets a server. */

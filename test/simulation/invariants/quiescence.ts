@@ -35,6 +35,7 @@ export async function checkQuiescence(context: SimulationContext, passTime: () =
   await checkPlayers(snapshot, context)
   checkNothingLeft(snapshot, context)
   context.invariants.seats.checkSettled(snapshot.host)
+  context.invariants.probedServers.checkSettled()
   context.invariants.sessionEnds.check()
   // The fleet is not idle yet if a server is waiting for a port, if a session has yet to reach its limit, or if a clock that was set back
   // has prolonged the hold of a seat or a reservation.

@@ -13,6 +13,12 @@ export function runsSpec(instance: InstanceSpec, build: BuildSpec): boolean {
 }
 
 /** True if an external edit made the spec invalid. Does not detect a `standingBy` above `max` or a duplicate buildID. */
-export function isInvalidSpec({ portsToExpose, template }: Pick<BuildSpec, 'portsToExpose' | 'template'>): boolean {
+export function isInvalidSpec({
+  game,
+  portsToExpose,
+  template,
+}: Pick<BuildSpec, 'game' | 'portsToExpose' | 'template'>): boolean {
+  // Games without an SDK are asked at their first port.
+  if (game && portsToExpose.length === 0) return true
   return new Set(portsToExpose).size < portsToExpose.length || JSON.stringify(template).includes('"lots"')
 }

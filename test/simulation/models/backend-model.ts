@@ -3,15 +3,16 @@ import type { Backend, BackendListener, Instance, InstanceSpec } from '../../../
 import { FleetError } from '../../../src/contracts/errors.js'
 import type { Heartbeat, HeartbeatAnswer } from '../../../src/rules/game/heartbeat.js'
 import { candidatePorts, type PortRange } from '../../../src/rules/model/ports.js'
-import { keyOf } from '../../../src/rules/model/resources.js'
+import { keyOf, type Ref } from '../../../src/rules/model/resources.js'
 import type { GameServer } from '../../../src/rules/model/wire.js'
+import { sessionInLine } from '../actors/probed-specs.js'
 import type { Host } from '../world/host.js'
 import type { World } from '../world/world.js'
 import { GameModel } from './game-model.js'
 import type { ModelInstance } from './model-instance.js'
 export type { ModelInstance } from './model-instance.js'
 import type { Rooms } from './rooms.js'
-import type { GameBehavior } from './unusual-behaviors.js'
+import { type GameBehavior, withoutSdk } from './unusual-behaviors.js'
 import type { StartHangs } from './start-hangs.js'
 import { remoteCall, type RemoteCallOptions } from './remote-call.js'
 
@@ -43,6 +44,16 @@ export interface BackendModelDependencies {
   readonly onSignal: (instance: ModelInstance, host: Host) => void
   /** Called before a running instance is killed because its grace period is over. */
   readonly onKill: (instance: ModelInstance) => void
+  /** Called when a host writes a line to the standard input of a game. */
+  readonly onTell: (host: Host, ref: Ref, line: string) => Telling
+}
+
+/** A call that tells a game of its session. */
+export interface Telling {
+  /** Called before the game reads the line. */
+  arrived(instance: ModelInstance): void
+  /** Called when the host knows that the line is written. */
+  answered(): void
 }
 
 /** Reasons why a create fails until something outside the fleet changes. The fleet reports these messages unchanged. */
@@ -137,7 +148,8 @@ export class BackendModel {
     }
     return {
       name: 'model',
-      capabilities: { template: 'pod', agent: false },
+      // Only games of backends with an agent are probed. Its address is given, so that no fleet starts one.
+      capabilities: { template: 'pod', agent: world.probedBuilds.length > 0 },
       defaultStore: { kind: 'memory' },
       create: (spec, { signal } = {}) => {
         this.calls++
@@ -157,6 +169,13 @@ export class BackendModel {
         this.calls++
         host.beforeChange('backend')
         return remoteCall(world, host, options, () => this.#destroy(host, keyOf(ref), uid, graceMs))
+      },
+      writeStdin: async (ref, line) => {
+        this.calls++
+        host.beforeChange('backend')
+        const telling = this.deps.onTell(host, ref, line)
+        await remoteCall(world, host, options, () => this.#writeStdin(ref, line, telling))
+        telling.answered()
       },
       list: () => remoteCall(world, host, options, () => [...this.instances.values()].map(toInstance)),
       watch: (listener) => {
@@ -196,6 +215,15 @@ export class BackendModel {
     return toInstance(instance)
   }
 
+  #writeStdin(ref: Ref, line: string, telling: Telling): void {
+    const instance = this.instances.get(keyOf(ref))
+    const session = sessionInLine(line)
+    if (!instance?.game?.running) throw new FleetError('not-found', `${ref.name} does not run`)
+    if (session === undefined) return this.world.violate(`${ref.name} is told ${JSON.stringify(line)}`)
+    telling.arrived(instance)
+    instance.game.told(session)
+  }
+
   #takePorts(containers: readonly number[]): Instance['ports'] {
     const held = this.#takenPorts()
     let last = this.#lastPort
@@ -225,11 +253,14 @@ export class BackendModel {
     if (this.instances.get(keyOf(spec.ref)) !== instance) return
     instance.phase = 'running'
     instance.runningSince = this.world.elapsedMs
-    instance.game = new GameModel(this.world, this.deps.behaviorOf(spec), this.deps.longestMatchMs, {
+    const isProbed = this.world.probedBuilds.includes(spec.build.name)
+    const behavior = this.deps.behaviorOf(spec)
+    instance.game = new GameModel(this.world, isProbed ? withoutSdk(behavior) : behavior, this.deps.longestMatchMs, {
       send: (heartbeat, later) => this.deps.heartbeat(instance, heartbeat, later),
       onSession: (sessionID) => this.deps.onSession(instance, sessionID),
       onSessionEnd: (sessionID) => this.deps.onSessionEnd(instance, sessionID),
       rooms: this.deps.roomsOf(instance),
+      isProbed,
       onExit: (code) => {
         instance.phase = 'exited'
         instance.exitCode = code

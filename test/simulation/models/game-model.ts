@@ -17,6 +17,8 @@ export interface GameModelDependencies {
   onSession(sessionID: string): void
   /** Called when the game ends its session and goes on. */
   onSessionEnd(sessionID: string): void
+  /** True if it has no SDK: it sends no heartbeats, answers probes, and reads its session from its standard input. */
+  readonly isProbed: boolean
   /** The sessions of a game that takes several. */
   readonly rooms: Rooms | undefined
 }
@@ -57,6 +59,7 @@ export class GameModel {
   /** Elapsed ms of the first heartbeat, if it got no answer. */
   #firstTriedAt: number | undefined
   #heartbeats = 0
+  #hangs = false
 
   constructor(
     readonly world: World,
@@ -71,10 +74,11 @@ export class GameModel {
     this.#shutdownMs = world.oneOf([1_000, 1_000, 4_000, 10_000]) ?? 1_000
     this.#allowsHold = world.chance(0.5)
     this.#readsLate = !this.#allowsHold && world.chance(0.3)
-    this.#playsOn = this.#allowsHold && world.chance(0.6)
+    this.#playsOn = this.#allowsHold && world.chance(0.6) && !deps.isProbed
     if (behavior === 'crashes-at-start') world.after(world.between(50, 3_000), () => this.#exitWithFault(1))
     if (behavior === 'exits-at-start') world.after(world.between(50, 3_000), () => this.#exitWithFault(0))
     if (behavior === 'crashes') world.after(world.between(1_000, 600_000), () => this.#exitWithFault(1))
+    if (behavior === 'hangs') world.after(world.between(1_000, 200_000), () => (this.#hangs = world.faultsEnabled))
     if (behavior === 'exits-idle') world.after(world.between(1_000, 300_000), () => this.#exitWithFault(0))
     if (behavior !== 'never-ready' && behavior !== 'silent') {
       world.after(world.between(10, 8_000), () => {
@@ -89,6 +93,23 @@ export class GameModel {
   /** True while it does not become ready, whatever happens. */
   get #isUnready(): boolean {
     return this.world.faultsEnabled && neverReady.has(this.behavior)
+  }
+
+  /** Whether a game without an SDK answers what it is asked. */
+  get answersProbes(): boolean {
+    return this.running && this.state !== 'Initializing' && !this.isHanging && this.world.elapsedMs >= this.#silentUntil
+  }
+
+  get isHanging(): boolean {
+    return this.#hangs && (this.world.faultsEnabled || this.session === undefined)
+  }
+
+  /** Something that is written to the standard input of a game without an SDK: its session. */
+  told(session: string): void {
+    if (!this.running) return
+    this.deps.onSession(session)
+    this.session ??= session
+    if (this.state !== 'Active') this.#play()
   }
 
   get players(): readonly string[] {
@@ -122,6 +143,7 @@ export class GameModel {
   /** Stops the process without an exit code. */
   kill(): void {
     this.running = false
+    if (this.deps.isProbed) return
     // Some heartbeats may still be in flight, or a helper process that outlives the game keeps sending them under its id.
     if (this.world.fault('game: heartbeats after exit', 0.1)) this.#sendStaleHeartbeats(this.world.between(1, 15))
   }
@@ -159,8 +181,9 @@ export class GameModel {
       this.#silentUntil = world.elapsedMs + world.between(1_000, 40_000)
       return
     }
-    if (world.faultsEnabled && world.chance(0.1)) this.#others = this.session ? this.#somePlayers() : []
+    if (world.faultsEnabled && world.chance(0.1)) this.#others = this.#mayHavePlayers ? this.#somePlayers() : []
     if (this.players.length > 0) this.hadPlayers = true
+    if (this.deps.isProbed) return
     const answer = this.#send((later) => this.#receive(later))
     const readable = this.#readsLate ? this.#unread : answer
     this.#unread = answer
@@ -210,7 +233,6 @@ export class GameModel {
   }
 
   #handle(answer: HeartbeatAnswer): void {
-    const { world } = this
     if (this.deps.rooms) {
       if (this.state !== 'Initializing') this.deps.rooms.answered(answer)
       this.#followRooms()
@@ -223,16 +245,24 @@ export class GameModel {
       this.deps.onSession(session)
       this.session = session
     }
-    if (answer.operation === 'Active' && this.state === 'StandingBy') {
-      this.state = 'Active'
-      world.after(world.between(5_000, this.longestMatchMs), () => {
-        // Matches do not end while the fleet has to reach quiescence.
-        if (!world.faultsEnabled) return
-        if (this.#playsOn && world.chance(0.8)) this.#playOn()
-        else this.exit(world.chance(0.1) ? 1 : 0)
-      })
-    }
+    if (answer.operation === 'Active' && this.state === 'StandingBy') this.#play()
     if (answer.operation === 'Terminate' && this.behavior !== 'ignores-terminate') this.#shutDown()
+  }
+
+  #play(): void {
+    const { world } = this
+    this.state = 'Active'
+    world.after(world.between(5_000, this.longestMatchMs), () => {
+      // Matches do not end while the fleet has to reach quiescence.
+      if (!world.faultsEnabled) return
+      if (this.#playsOn && world.chance(0.8)) this.#playOn()
+      else this.exit(world.chance(0.1) ? 1 : 0)
+    })
+  }
+
+  /** A game without an SDK is open before it has a session, and now and then somebody looks in. */
+  get #mayHavePlayers(): boolean {
+    return this.session !== undefined || (this.deps.isProbed && this.state === 'StandingBy' && this.world.chance(0.2))
   }
 
   /** A game with several sessions is Active while there are any. */

@@ -31,6 +31,8 @@ export type GameBehavior =
   | 'needs-agent'
   /** Ignores Terminate and keeps sending heartbeats until it is killed. */
   | 'ignores-terminate'
+  /** Without an SDK: answers no probe from a random time on, while it runs. With a session, it answers again once there are no more faults. */
+  | 'hangs'
 
 export const unusualBehaviors: readonly GameBehavior[] = [
   'never-ready',
@@ -46,3 +48,10 @@ export const unusualBehaviors: readonly GameBehavior[] = [
   'needs-agent',
   'ignores-terminate',
 ]
+
+/** How a game without an SDK behaves instead: it sends nothing, and what it does wrong shows in its answers to probes. */
+export function withoutSdk(behavior: GameBehavior): GameBehavior {
+  if (behavior === 'silent') return 'never-ready'
+  if (behavior === 'always-unhealthy' || behavior === 'turns-unhealthy') return 'hangs'
+  return behavior === 'flaky-health' || behavior === 'backs-off' ? 'stalls' : behavior
+}

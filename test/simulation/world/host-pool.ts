@@ -4,6 +4,7 @@ import type { FleetEvent } from '../../../src/contracts/events.js'
 import type { FleetOptions } from '../../../src/contracts/options.js'
 import type { Invariants } from '../invariants/invariants.js'
 import type { BackendModel } from '../models/backend-model.js'
+import type { ProberModel } from '../models/prober-model.js'
 import type { StoreModel } from '../models/store-model.js'
 import type { WebhookModel } from '../models/webhook-model.js'
 import { type CreateFleet, Host } from './host.js'
@@ -17,6 +18,7 @@ export interface HostPoolDependencies {
   readonly store: StoreModel
   readonly lease: Lease
   readonly webhooks: WebhookModel
+  readonly prober: ProberModel
   readonly invariants: Pick<Invariants, 'sessionEnds' | 'waitingCallers'>
 }
 
@@ -40,7 +42,7 @@ export class HostPool {
 
   start(): void {
     const { world } = this
-    const { backend, store, lease, webhooks, invariants } = this.deps()
+    const { backend, store, lease, webhooks, prober, invariants } = this.deps()
     const { createFleet, limits, onEvent } = this.options
     const host: Host = new Host(
       world,
@@ -53,6 +55,7 @@ export class HostPool {
     const adapters = {
       ...{ backend: backend.for(host), store: store.for(host), elector: lease.elector(host) },
       askWebhook: webhooks.for(host),
+      prober: prober.for(host),
     }
     host.start(createFleet, adapters, limits).catch((error: unknown) => {
       // A host that fails to start is restarted, as a supervisor would do.

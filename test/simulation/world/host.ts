@@ -8,19 +8,24 @@ import type { Elector } from '../../../src/contracts/elector.js'
 import type { EventOf, FleetEvent } from '../../../src/contracts/events.js'
 import type { Fleet } from '../../../src/contracts/fleet.js'
 import type { FleetOptions } from '../../../src/contracts/options.js'
+import type { Prober } from '../../../src/contracts/prober.js'
 import type { AskWebhook } from '../../../src/contracts/scaling-demand.js'
 import type { Store } from '../../../src/contracts/store.js'
 import { allowedOrigin } from '../models/webhook-model.js'
 import type { World } from './world.js'
 
-/** `askWebhook` answers the webhooks of scaling policies. */
-export type CreateFleet = (options: FleetOptions, askWebhook: AskWebhook) => Promise<Fleet>
+/** `askWebhook` answers the webhooks of scaling policies, and `prober` asks games without an SDK. */
+export type CreateFleet = (options: FleetOptions, outside: Outside) => Promise<Fleet>
 
-export interface HostAdapters {
+export interface Outside {
+  readonly askWebhook: AskWebhook
+  readonly prober: Prober
+}
+
+export interface HostAdapters extends Outside {
   readonly backend: Backend
   readonly store: Store
   readonly elector: Elector
-  readonly askWebhook: AskWebhook
 }
 
 /** The fleet may not notice a suspension shorter than this, and then it does not restart its heartbeat timeouts. */
@@ -107,7 +112,7 @@ export class Host {
 
   async start(
     createFleet: CreateFleet,
-    { askWebhook, ...adapters }: HostAdapters,
+    { askWebhook, prober, ...adapters }: HostAdapters,
     limits: NonNullable<FleetOptions['limits']>,
   ): Promise<void> {
     const options = {
@@ -121,7 +126,7 @@ export class Host {
       on: { SessionEnded: (event: EventOf<'SessionEnded'>) => (this.alive ? this.onSessionEnded(event) : undefined) },
       scalingWebhooks: [allowedOrigin],
     } satisfies FleetOptions
-    const fleet = await createFleet(options, askWebhook)
+    const fleet = await createFleet(options, { askWebhook, prober })
     if (!this.alive) return
     this.fleet = fleet
     this.leadsSince = this.world.elapsedMs

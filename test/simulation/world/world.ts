@@ -35,6 +35,8 @@ export class World {
   readonly #startsAtMs: number
   /** Whether callers of this run come in bursts. */
   readonly hasBursts: boolean
+  /** The builds of this run whose games have no SDK. */
+  readonly probedBuilds: readonly string[]
   /** The number of servers that all builds of this run may have together. Undefined: they have no budget. */
   readonly budget: number | undefined
 
@@ -44,6 +46,8 @@ export class World {
     this.clockChange = this.hasPolicies ? clockChangeOf(kind) : undefined
     this.#startsAtMs = this.clockChange ? this.clockChange.atMs - (2 + (kind % 5)) * 60_000 : 1_700_000_000_000
     this.hasBursts = this.hasPolicies && kind % 4 < 2
+    const isProbed = seed % 17 === 5 || seed % 17 === 13
+    this.probedBuilds = isProbed ? (Math.floor(seed / 17) % 2 === 0 ? ['duel', 'arena'] : ['duel']) : []
     this.budget = seed % 8 === 5 ? 4 + (seed % 5) : undefined
     const draw = seededRandom(seed)
     this.#random = () => {

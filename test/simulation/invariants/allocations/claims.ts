@@ -113,6 +113,8 @@ export class Claims {
   #mustLapse(key: string, { status }: GameServer): boolean {
     const game = this.deps().backend.instances.get(key)?.game
     if (!game?.running || status.sessionID === undefined || game.hasEndedSession(status.sessionID)) return false
+    // Its answers to probes may be lost for long.
+    if (game.deps.isProbed) return false
     const isSteady = !['stalls', 'backs-off', 'silent'].includes(game.behavior)
     return isSteady && game.players.length === 0 && !game.hadPlayers && !this.deps().store.details.has(key)
   }

@@ -11,6 +11,7 @@ import type { Lease } from '../../world/lease.js'
 import type { World } from '../../world/world.js'
 import type { Claims } from '../allocations/claims.js'
 import type { Sessions } from '../allocations/sessions.js'
+import type { ProbedServers } from '../probed-servers.js'
 import type { Records } from '../records.js'
 import type { UnheardServers } from '../allocations/unheard-servers.js'
 import type { FleetSnapshot } from '../snapshot.js'
@@ -23,6 +24,7 @@ export interface TerminationsDependencies {
   readonly records: Pick<Records, 'isRecreated'>
   readonly sessions: Sessions
   readonly claims: Pick<Claims, 'objectionTo'>
+  readonly probedServers: Pick<ProbedServers, 'isEndOfSession' | 'objectionTo'>
   readonly unheardServers: Pick<UnheardServers, 'hasHeard'>
   readonly lastSnapshot: () => FleetSnapshot | undefined
   readonly limits: Pick<FleetLimits, 'firstHeartbeatMs' | 'silenceMs' | 'lateStartMs' | 'heartbeatIntervalMs'>
@@ -102,7 +104,7 @@ export class Terminations {
 
   /** Called synchronously when a host decides to terminate a server. */
   decided(host: Host, event: EventOf<'ServerEnding'>): void {
-    const { backend, claims, records, store, lease, sessions } = this.deps()
+    const { backend, claims, probedServers, records, store, lease, sessions } = this.deps()
     if (host !== lease.leader) return
     const record = store.servers.get(keyOf(event.server))?.record
     if (!record) return
@@ -132,6 +134,9 @@ export class Terminations {
       else this.#reportUntrue(event, why)
     }
     if (event.reason === 'Late') this.#checkLate(event, record)
+    const probed = probedServers.objectionTo(host, event, record)
+    if (probed !== undefined) this.#reportUntrue(event, probed)
+    if (probedServers.isEndOfSession(event)) return sessions.allowEnd(uid)
     const instance = backend.instances.get(keyOf(event.server))
     if (!instance || instance.spec.uid !== uid || backend.deletedExternally.has(uid)) return
     const objection = this.#objectionTo(host, event, instance)
@@ -190,7 +195,9 @@ export class Terminations {
       case 'NeverReady':
         return this.#tooSoon(limits.initializingMs, host, instance.runningSince)
       case 'ReportedUnhealthy':
-        return game && ['turns-unhealthy', 'flaky-health', 'always-unhealthy'].includes(game.behavior)
+        // Games without an SDK say nothing of their health.
+        return game &&
+          (game.deps.isProbed || ['turns-unhealthy', 'flaky-health', 'always-unhealthy'].includes(game.behavior))
           ? undefined
           : 'it is healthy'
       case 'Replaced':

@@ -1,0 +1,29 @@
+/** Random specs of games without an SDK, with short times. */
+import type { GameSpec, NetworkProbe, ReadinessProbe } from '../../../src/rules/game/probes.js'
+import type { BuildSpec } from '../../../src/rules/model/resources.js'
+import type { World } from '../world/world.js'
+
+/** The line that tells a game of its session. */
+const sessionLine = 'session {sessionID} for {players}'
+
+/** What a build of games without an SDK has, or nothing for other builds. */
+export function someProbes(world: World, name: string): Pick<BuildSpec, 'sdk' | 'game'> {
+  if (!world.probedBuilds.includes(name)) return {}
+  const liveness: NetworkProbe | undefined = world.chance(0.3) ? { tcp: {} } : undefined
+  const game: GameSpec = {
+    readiness: world.oneOf<ReadinessProbe>([{ query: { protocol: 'a2s' } }, { tcp: {} }, { runningSeconds: 3 }]) ?? {},
+    players: world.chance(0.7) ? { query: { protocol: 'a2s' } } : { http: { path: '/', field: 'players' } },
+    ...(liveness && { liveness }),
+    session: { stdin: sessionLine },
+    ...(world.chance(0.85) && { end: { emptySeconds: world.between(3, 30) } }),
+    periodSeconds: world.between(1, 4),
+    timeoutSeconds: world.between(1, 2),
+    failureThreshold: world.between(1, 4),
+  }
+  return { sdk: 'none', game }
+}
+
+/** The session that a line names, or undefined. */
+export function sessionInLine(line: string): string | undefined {
+  return /^session (\S+) for [^\n]*\n$/.exec(line)?.[1]
+}
