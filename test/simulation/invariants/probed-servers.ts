@@ -13,6 +13,8 @@ import type { Host } from '../world/host.js'
 import type { Lease } from '../world/lease.js'
 import type { World } from '../world/world.js'
 
+/** Players may have come and gone unseen while so many answers in a row were missing. */
+const gapAnswers = 3
 /** Until the session of an allocation is in the store, its players may be there already. */
 const allocationMs = 10_000
 /** How long after its probes have failed a server may be stored as Unhealthy. */
@@ -24,8 +26,8 @@ interface Heard {
   readonly empty: number[]
   /** Elapsed ms of the last answer about players. */
   saidAt: number
-  /** Whether the last question about players was answered. */
-  isAnswered: boolean
+  /** How many questions about players in a row were not answered. */
+  lost: number
   /** How many probes in a row have failed, by what was asked. */
   readonly failures: Record<Asked, number>
 }
@@ -72,9 +74,8 @@ export class ProbedServers implements ProberObserver {
     heard.failures[players ? 'players' : 'check'] = 0
     if (!players) return this.#outcome(host, instance)
     const { elapsedMs } = this.world
-    heard.isAnswered = true
-    const { periodSeconds, timeoutSeconds } = { ...gameDefaults, ...this.#gameOf(instance.spec.build) }
-    const isGap = elapsedMs - heard.saidAt > 3_500 * (periodSeconds + timeoutSeconds)
+    const isGap = heard.lost >= gapAnswers
+    heard.lost = 0
     if (players.length > 0 || isGap) heard.empty.length = 0
     if (players.length === 0) heard.empty.push(elapsedMs)
     heard.saidAt = elapsedMs
@@ -87,7 +88,7 @@ export class ProbedServers implements ProberObserver {
     const { uid, build } = instance.spec
     const heard = this.#heardBy(host, term, uid)
     const failures = ++heard.failures[asked]
-    if (asked === 'players') heard.isAnswered = false
+    if (asked === 'players') heard.lost++
     const game = this.#gameOf(build)
     const decides = game?.liveness ? 'check' : 'players'
     const { failureThreshold } = { ...gameDefaults, ...game }
@@ -158,9 +159,9 @@ export class ProbedServers implements ProberObserver {
 
   /** For how long its game has said, up to the last question, that nobody plays. Undefined: it has not. */
   #emptyFor(host: Host, uid: string): number | undefined {
-    const { empty, isAnswered, saidAt } = this.#heardBy(host, host.terms, uid)
+    const { empty, lost, saidAt } = this.#heardBy(host, host.terms, uid)
     const [first] = empty
-    return isAnswered && first !== undefined ? saidAt - first : undefined
+    return lost === 0 && first !== undefined ? saidAt - first : undefined
   }
 
   /** Called when a host writes to the standard input of a game. */
@@ -207,7 +208,7 @@ export class ProbedServers implements ProberObserver {
     const key = `${name} ${term} ${uid}`
     const known = this.#heard.get(key)
     if (known) return known
-    const created: Heard = { empty: [], saidAt: -Infinity, isAnswered: false, failures: { check: 0, players: 0 } }
+    const created: Heard = { empty: [], saidAt: -Infinity, lost: 0, failures: { check: 0, players: 0 } }
     this.#heard.set(key, created)
     return created
   }

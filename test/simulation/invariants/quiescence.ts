@@ -164,8 +164,11 @@ async function checkPlayers({ host, servers }: FleetSnapshot, { store, backend }
     const game = backend.instances.get(keyOf(metadata))?.game
     const reported = await host.fleet?.details.get(metadata)
     const stored = store.details.get(keyOf(metadata))?.record.players ?? []
-    const playing = game?.players.join(', ') ?? ''
-    if (reported?.spec.connectedPlayers.join(', ') === playing && stored.join(', ') === playing) continue
+    // Games without an SDK name their players in no order that means something.
+    const shown = (players: readonly string[] = []) =>
+      (game?.deps.isProbed ? players.toSorted((a, b) => (a < b ? -1 : 1)) : players).join(', ')
+    const playing = shown(game?.players)
+    if (shown(reported?.spec.connectedPlayers) === playing && shown(stored) === playing) continue
     throw new Violation(
       `${metadata.name} has players ${playing}; the fleet reports ${reported?.spec.connectedPlayers.join(', ')}, the store has ${stored.join(', ')}`,
     )

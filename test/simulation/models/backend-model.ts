@@ -80,6 +80,8 @@ export class BackendModel {
   readonly exits = new Map<string, readonly number[]>()
   /** Uids of instances that the fleet deleted. */
   readonly removed = new Set<string>()
+  /** All instances of the run, by address. */
+  readonly #created = new Map<string, ModelInstance>()
   readonly #watches = new Map<Host, Watch>()
   #unavailableUntil = 0
   #addresses = 0
@@ -105,6 +107,11 @@ export class BackendModel {
 
   instanceAt(address: string): ModelInstance | undefined {
     return [...this.instances.values()].find((one) => one.address === address)
+  }
+
+  /** Like `instanceAt`, but also if it is gone, which a host may not know. */
+  everAt(address: string): ModelInstance | undefined {
+    return this.#created.get(address)
   }
 
   makeUnavailable(ms: number): void {
@@ -208,6 +215,7 @@ export class BackendModel {
       lastHeartbeat: undefined,
     }
     this.instances.set(key, instance)
+    this.#created.set(address, instance)
     if (hangsMs === Infinity) return toInstance(instance)
     if (hangsMs > 0) this.world.after(hangsMs, () => this.#start(instance))
     else if (this.world.chance(0.5)) this.#start(instance)

@@ -58,7 +58,7 @@ export class ProberModel {
     const { backend, observer } = this.deps()
     const { terms: term } = host
     const askedAt = world.elapsedMs
-    const instance = backend.instanceAt(address.host)
+    const instance = backend.everAt(address.host)
     const isPort = instance?.ports.some((port) => port.public === address.port) === true
     if (instance && !isPort)
       world.violate(`${host.name} probes port ${address.port}, which ${address.host} does not have`)

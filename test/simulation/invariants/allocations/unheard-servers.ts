@@ -47,7 +47,9 @@ export class UnheardServers {
     const { allocations, servers: records } = this.deps().store
     for (const key of allocations.begunNow(host)) {
       const allocated = servers.get(key)
-      if (!allocated || !this.#isUnheard(host, allocated)) continue
+      // Of games without an SDK, the fleet hears itself.
+      if (!allocated || this.world.probedBuilds.includes(buildNameOf(allocated)) || !this.#isUnheard(host, allocated))
+        continue
       // Perhaps no server that has been heard fits.
       const session = allocations.sessionOn(host, key)
       if (session !== undefined && this.selections.isSelective(session)) continue
