@@ -23,6 +23,7 @@ export function sessionFields(): Record<string, StructuralSchema> {
         },
       },
     },
+    told: { type: 'boolean', description: 'True once a game without an SDK has been told of it.' },
   }
 }
 

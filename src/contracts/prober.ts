@@ -10,8 +10,8 @@ export interface ProbeAddress {
 /** What `createFleet` uses to probe games. Answers of games are hostile input: each is bounded in size and time. */
 export interface Prober {
   /**
-   * Resolves if the game answers as the probe expects. Rejects with `unavailable` and the reason if it does not within `timeoutMs`. The address
-   * takes the place of the probe's port.
+   * Resolves if the game answers as the probe expects. Rejects with the reason if it does not within `timeoutMs`: `unavailable` if nothing was
+   * heard of it, `invalid` if something else was. The address takes the place of the probe's port.
    */
   check(probe: NetworkProbe, address: ProbeAddress, timeoutMs: number): Promise<void>
   /** Resolves with who plays. Rejects as `check` does. */

@@ -82,6 +82,7 @@ export class Engine {
     } catch (error) {
       this.#state.stopped = true
       watcher.stop()
+      this.#parts.probedGames.stop()
       this.#parts.seats.stop()
       this.#parts.reservations.stop()
       this.#stopReconciling()

@@ -32,6 +32,17 @@ const reasonsByCode: Readonly<Record<string, string>> = {
   EAI_AGAIN: 'the host name does not resolve',
 }
 
+/** Where the machine of the game, or the way to it, may be what fails. */
+const unheardCodes: ReadonlySet<string> = new Set([
+  'EHOSTUNREACH',
+  'ENETUNREACH',
+  'ETIMEDOUT',
+  'ENOTFOUND',
+  'EAI_AGAIN',
+  'EMFILE',
+  'ENFILE',
+])
+
 export class Attempts {
   readonly #clock: Clock
   readonly #limited = limiter(maxConcurrent)
@@ -42,7 +53,7 @@ export class Attempts {
     this.#clock = clock
   }
 
-  /** `what` names the probe in the error. Rejects with `unavailable`. The time begins when it is this probe's turn. */
+  /** `what` names the probe in the error. Rejects as `Prober.check` does. The time begins when it is this probe's turn. */
   run<T>(what: string, timeoutMs: number, probe: (attempt: Attempt) => Promise<T>): Promise<T> {
     return this.#limited(() => this.#run(what, timeoutMs, probe))
   }
@@ -54,9 +65,9 @@ export class Attempts {
 
   #run<T>(what: string, timeoutMs: number, probe: (attempt: Attempt) => Promise<T>): Promise<T> {
     return new Promise<T>((resolve, reject) => {
-      const fail = (reason: string, cause?: unknown) =>
-        reject(new FleetError('unavailable', `${what} failed: ${reason}`, { cause }))
-      if (this.#isClosed) return fail('the prober was closed')
+      const fail = (code: 'invalid' | 'unavailable', reason: string, cause?: unknown) =>
+        reject(new FleetError(code, `${what} failed: ${reason}`, { cause }))
+      if (this.#isClosed) return fail('unavailable', 'the prober was closed')
       const aborter = new AbortController()
       const attempt: Attempt = { timeoutMs, signal: aborter.signal, reason: undefined }
       const finish = () => {
@@ -66,7 +77,7 @@ export class Attempts {
       }
       // The probe's own promise may never settle then.
       const end = (reason: string) => {
-        fail(reason)
+        fail(attempt.reason === undefined ? 'unavailable' : 'invalid', reason)
         finish()
       }
       const cancel = this.#clock.after(timeoutMs, () =>
@@ -76,7 +87,9 @@ export class Attempts {
       // Wrapped, so that what is thrown synchronously, such as for an impossible port, is a failure as well.
       const run = async () => probe(attempt)
       run()
-        .then(resolve, (error: unknown) => fail(reasonOf(error), error))
+        .then(resolve, (error: unknown) =>
+          fail(unheardCodes.has(codeOf(error)) ? 'unavailable' : 'invalid', reasonOf(error), error),
+        )
         .finally(finish)
     })
   }
@@ -84,8 +97,12 @@ export class Attempts {
 
 /** The words for what the system reports; any other error's own. */
 function reasonOf(error: unknown): string {
-  const code = isError(error) && 'code' in error && typeof error.code === 'string' ? error.code : ''
-  return reasonsByCode[code] ?? messageOf(error)
+  return reasonsByCode[codeOf(error)] ?? messageOf(error)
+}
+
+/** The system's code, such as ECONNREFUSED, or an empty string. */
+function codeOf(error: unknown): string {
+  return isError(error) && 'code' in error && typeof error.code === 'string' ? error.code : ''
 }
 
 /** Calls `fn` when the attempt ends. */

@@ -1,6 +1,7 @@
 /** Games without an SDK, through the facade: when they are ready, how they learn of a session, and what ends it. */
 import type { BuildSpec, Fleet } from 'gamekeeper'
 import { describe, expect, it } from 'vitest'
+import { FleetError } from '../../src/contracts/errors.js'
 import type { Prober } from '../../src/contracts/prober.js'
 import type { PlayersReport } from '../../src/rules/game/probes.js'
 import { aBuild, ask, only, serversBy, session, stage, type Stage, untilReady } from './stage.js'
@@ -13,6 +14,8 @@ const second = 1_000
 /** Games that answer as the test says: by the port that they are reached at, else all alike. */
 class Answers {
   ready = true
+  /** Whether something else answers in the place of the game. */
+  isWrong = false
   players: readonly string[] | undefined = []
   /** Ports at which nothing answers. */
   readonly silentPorts = new Set<number>()
@@ -20,12 +23,13 @@ class Answers {
 
   async check(_: unknown, { port }: { readonly port: number }): Promise<void> {
     this.asked++
-    if (!this.ready || this.silentPorts.has(port)) throw new Error('no answer')
+    if (!this.ready || this.silentPorts.has(port)) throw new FleetError('unavailable', 'no answer')
   }
 
   async playersAt({ port }: { readonly port: number }): Promise<PlayersReport> {
     this.asked++
-    if (this.players === undefined || this.silentPorts.has(port)) throw new Error('no answer')
+    if (this.isWrong) throw new FleetError('invalid', 'not found')
+    if (this.players === undefined || this.silentPorts.has(port)) throw new FleetError('unavailable', 'no answer')
     return { count: this.players.length, names: this.players }
   }
 
@@ -197,6 +201,30 @@ describe('idle games without an SDK', () => {
     expect((await serversBy(fleet, 'StandingBy')).map(({ metadata }) => metadata.name).toSorted()).toEqual(names)
   })
 
+  it('are replaced when all of them answer wrongly: then this host reaches them', async () => {
+    const { answers, scene, fleet } = await opened(probed, { standingBy: 4 })
+    await untilReady(scene, fleet, 4)
+    const names = new Set((await fleet.servers.list()).map(({ metadata }) => metadata.name))
+    answers.isWrong = true
+    await scene.clock.advance(60 * second)
+    expect((await fleet.servers.list()).filter(({ metadata }) => names.has(metadata.name))).toEqual([])
+  })
+
+  it('of an earlier template are asked what that was made for', async () => {
+    const { answers, scene, fleet } = await opened(probed, { standingBy: 2 })
+    await untilReady(scene, fleet, 2)
+    const names = (await fleet.servers.list()).map(({ metadata }) => metadata.name).toSorted()
+    // New servers never become ready, so that the old ones stay.
+    answers.ready = false
+    const { spec } = await fleet.builds.get('arena')
+    const template = { ...spec.template, metadata: { annotations: { version: '2' } } }
+    const other: GameOf = { ...probed, liveness: { tcp: {} } }
+    await fleet.builds.update('arena', { ...spec, template, game: other })
+    await scene.clock.advance(120 * second)
+    const ready = (await serversBy(fleet, 'StandingBy')).map(({ metadata }) => metadata.name).toSorted()
+    expect(ready).toEqual(names)
+  })
+
   it('are asked in the rhythm of their build, and no more when they are gone', async () => {
     const { answers, scene, fleet } = await opened({ ...probed, periodSeconds: 10 }, { standingBy: 2 })
     await untilReady(scene, fleet, 2)
@@ -209,5 +237,87 @@ describe('idle games without an SDK', () => {
     answers.asked = 0
     await scene.clock.advance(60 * second)
     expect(answers.asked).toBe(0)
+  })
+})
+
+describe('a session of a game without an SDK and claimSeconds', () => {
+  it('goes on while nobody knows who plays', async () => {
+    const { answers, scene, fleet } = await opened(
+      { ...probed, liveness: { tcp: {} }, periodSeconds: 10 },
+      { claimSeconds: 30 },
+    )
+    await untilReady(scene, fleet, 1)
+    await scene.clock.advance(60 * second)
+    answers.players = undefined
+    const name = await allocated(scene, fleet)
+    await scene.clock.advance(300 * second)
+    expect(await stateOf(fleet, name)).toMatchObject({ state: 'Active', health: 'Healthy' })
+    answers.players = ['amie']
+    await scene.clock.advance(20 * second)
+    answers.players = []
+    await scene.clock.advance(300 * second)
+    expect(await stateOf(fleet, name)).toMatchObject({ state: 'Active' })
+  })
+})
+
+describe('a build that says how a game is told', () => {
+  it('later than its sessions began does not disturb them', async () => {
+    const { scene, fleet } = await opened({ readiness: { tcp: {} } })
+    await untilReady(scene, fleet, 1)
+    const name = await allocated(scene, fleet)
+    const { spec } = await fleet.builds.get('arena')
+    await fleet.builds.update('arena', { ...spec, game: probed })
+    await scene.clock.advance(60 * second)
+    expect(await stateOf(fleet, name)).toMatchObject({ state: 'Active', health: 'Healthy' })
+    expect(scene.backend.server({ name }).stdin).toEqual([])
+    const another = await allocated(scene, fleet, 2)
+    expect(scene.backend.server({ name: another }).stdin).toEqual([`start ${session(2)}`])
+  })
+})
+
+describe('a new host', () => {
+  it('keeps what is known of players until the game says who plays', async () => {
+    const { answers, scene, fleet } = await opened({ ...probed, end: { emptySeconds: 60 } })
+    await untilReady(scene, fleet, 1)
+    const name = await allocated(scene, fleet)
+    answers.players = ['ben', 'amie']
+    await scene.clock.advance(30 * second)
+    scene.crash()
+    answers.players = undefined
+    const next = await scene.open()
+    await scene.clock.advance(300 * second)
+    expect((await next.details.get(name)).spec.connectedPlayers).toEqual(['amie', 'ben'])
+    expect(await stateOf(next, name)).toMatchObject({ state: 'Active', health: 'Unhealthy' })
+  })
+
+  it('does not take players of an idle server for those of the session that follows', async () => {
+    const { answers, scene, fleet } = await opened({ ...probed, end: { emptySeconds: 60 } })
+    await untilReady(scene, fleet, 1)
+    answers.players = ['amie']
+    await scene.clock.advance(30 * second)
+    answers.players = []
+    await scene.clock.advance(30 * second)
+    scene.crash()
+    const next = await scene.open()
+    await scene.clock.advance(30 * second)
+    const name = await allocated(scene, next)
+    await scene.clock.advance(300 * second)
+    expect(await stateOf(next, name)).toMatchObject({ state: 'Active' })
+  })
+
+  it('ends a session whose players left before it began to lead', async () => {
+    const { answers, scene, fleet } = await opened({ ...probed, end: { emptySeconds: 60 } })
+    await untilReady(scene, fleet, 1)
+    const name = await allocated(scene, fleet)
+    answers.players = ['amie']
+    await scene.clock.advance(30 * second)
+    answers.players = []
+    await scene.clock.advance(30 * second)
+    scene.crash()
+    const next = await scene.open()
+    await scene.clock.advance(40 * second)
+    expect(await stateOf(next, name)).toMatchObject({ state: 'Active' })
+    await scene.clock.advance(60 * second)
+    expect(await stateOf(next, name)).toBeUndefined()
   })
 })

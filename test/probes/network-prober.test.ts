@@ -82,8 +82,14 @@ function players(probe: PlayersProbe | QueryProtocol, at: ProbeAddress, ms = tim
   return prober.players(typeof probe === 'string' ? { query: { protocol: probe } } : probe, at, ms)
 }
 
+/** Nothing was heard. */
 function unavailable(message: string) {
   return expect.objectContaining({ name: 'FleetError', code: 'unavailable', message })
+}
+
+/** Something else was heard than what was asked for. */
+function wrong(message: string) {
+  return expect.objectContaining({ name: 'FleetError', code: 'invalid', message })
 }
 
 function reasonOf(call: Promise<unknown>): Promise<unknown> {
@@ -269,7 +275,7 @@ describe('a probe over UDP', () => {
     await check({ send: '0a0b', expect: 'FF0A' })
     await check({ send: '', expect: 'ff' })
     await expect(check({ send: '0a0b', expect: 'fe' })).rejects.toEqual(
-      unavailable(`UDP probe of ${host}:${at.port} failed: the answer does not begin as expected`),
+      wrong(`UDP probe of ${host}:${at.port} failed: the answer does not begin as expected`),
     )
     await expect(check({ send: '0' })).rejects.toThrow('send and expect must be hexadecimal')
   })
@@ -285,7 +291,7 @@ describe('a probe over TCP', () => {
   it('says that the connection was refused', async () => {
     const port = await freePort()
     expect(await reasonOf(prober.check({ tcp: {} }, { host, port }, timeoutMs))).toEqual(
-      unavailable(`TCP connection to ${host}:${port} failed: connection refused`),
+      wrong(`TCP connection to ${host}:${port} failed: connection refused`),
     )
   })
 
@@ -332,7 +338,7 @@ describe('a probe over HTTP', () => {
     for (const status of [301, 404, 503]) {
       state.status = status
       expect(await reasonOf(prober.check({ http: { path: '/health' } }, at, timeoutMs))).toEqual(
-        unavailable(`GET http://${host}:${at.port}/health failed: HTTP status ${status}`),
+        wrong(`GET http://${host}:${at.port}/health failed: HTTP status ${status}`),
       )
     }
   })

@@ -675,7 +675,7 @@ const claims: readonly PlantedBug[] = [
     standsFor: 'a match that waits for its players to reconnect ends after a restart of the host',
     seeds: 300,
     file: 'src/engine/persistence/loader.ts',
-    from: 'entry.hadPlayers = true',
+    from: "entry.hadPlayers = entry.record.state === 'Active'",
     to: '',
   },
   {

@@ -292,6 +292,8 @@ export class ImagePulls {
     this.#pulls.delete(keyOf(ref))
     state.pull = undefined
     if (this.#nodes.get(name) === state) this.#mark(name)
+    // Another node may have waited for this one's turn.
+    else this.#schedule()
   }
 
   #applyResults(

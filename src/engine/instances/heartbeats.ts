@@ -110,12 +110,13 @@ export class Heartbeats {
   #apply(entry: ServerEntry, heartbeat: Heartbeat): void {
     const { clock, inventory } = this.#ctx
     this.#markRunning(entry)
-    entry.healthReports = afterReport(entry.healthReports, heartbeat.health)
+    const isProbed = entry.build.record.spec.sdk === 'none'
+    entry.healthReports = afterReport(entry.healthReports, heartbeat.health, isProbed)
     inventory.update(entry, transition(entry.record, this.#eventOf(entry, heartbeat), clock.now()))
     if (!isSameList(entry.players, heartbeat.players)) this.#updatePlayers(entry, keptPlayers(heartbeat.players))
     if (heartbeat.endedSession) this.#sessions.ended(entry, [heartbeat.endedSession])
     const { sessions, state } = entry.record
-    if (sessions.length > 0 && state === 'Active' && !entry.ends)
+    if (sessions.length > 0 && state === 'Active' && !entry.ends && !heartbeat.arePlayersOld)
       this.#claims.heard(entry, heartbeat.players.length > 0)
   }
 

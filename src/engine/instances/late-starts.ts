@@ -107,10 +107,11 @@ export class LateStarts {
 }
 
 /** Says how long the server has been starting, and what it is waiting for. */
-export function lateReason({ instance, pendingReason, record }: ServerEntry, elapsedMs: number): string {
+export function lateReason({ build, instance, pendingReason, record }: ServerEntry, elapsedMs: number): string {
+  const isProbed = build.record.spec.sdk === 'none'
   const cause =
     record.state === 'Initializing'
-      ? (pendingReason ?? 'the game is running but has not called readyForPlayers')
+      ? `the game is running but ${isProbed ? 'its readiness probe has not passed' : 'has not called readyForPlayers'}`
       : (pendingReason ?? instance?.reason ?? 'the backend has not started it and gives no reason')
   return `not standing by after ${Math.round(elapsedMs / 1000)} s: ${cause}`
 }

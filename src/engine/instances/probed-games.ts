@@ -2,7 +2,7 @@
  * Stands in for the SDK of games that have none: probes each running server, reports to the engine what an SDK would, and tells the game of its
  * session. Only for servers whose build has `game`.
  */
-import { messageOf } from '../../contracts/errors.js'
+import { FleetError, messageOf } from '../../contracts/errors.js'
 import type { ProbeAddress, Prober } from '../../contracts/prober.js'
 import type { GameState, Heartbeat, HeartbeatAnswer, ParkedHeartbeat } from '../../rules/game/heartbeat.js'
 import {
@@ -15,17 +15,20 @@ import {
   matchesLine,
   networkProbePort,
   playersProbePort,
+  type Probed,
   sessionLine,
   unprobed,
 } from '../../rules/game/probes.js'
+import { afterFailure, noBackoff } from '../../rules/lifecycle/backoff.js'
 import { transition } from '../../rules/lifecycle/lifecycle.js'
 import { keyOf, type Session } from '../../rules/model/resources.js'
+import { sizeLimits, utf8Bytes } from '../../rules/model/sizes.js'
 import { withTimeout } from '../../util/with-timeout.js'
-import type { EngineContext } from '../context.js'
+import { backoffLimits, type EngineContext } from '../context.js'
 import { setPendingReason } from '../reporting/start-failures.js'
 import type { ServerEntry } from '../state/entries.js'
 
-/** Of so many games, not one answers only if it is this host that reaches none. */
+/** Of so many games that have answered before, not one answers only if it is this host that reaches none. */
 const enoughGames = 3
 
 interface ProbedGamesDependencies {
@@ -37,7 +40,7 @@ interface ProbedGamesDependencies {
 /** What the games of a host have in common. */
 interface Neighbours {
   /** Call when a game has answered. */
-  answered(): void
+  answered(game: ProbedGame): void
   /** True if no game has answered since then, elapsed ms, so that a failure says nothing about one of them. */
   areSilentSince(elapsedMs: number): boolean
 }
@@ -47,10 +50,16 @@ export class ProbedGames {
   readonly #deps: ProbedGamesDependencies
   readonly #games = new Map<ServerEntry, ProbedGame>()
   #answeredAt = -Infinity
+  /** Those that have answered. */
+  readonly #answering = new Set<ProbedGame>()
+  #isStopped = false
   #cancelBeat: (() => void) | undefined
   readonly #neighbours: Neighbours = {
-    answered: () => (this.#answeredAt = this.#ctx.clock.elapsed()),
-    areSilentSince: (elapsedMs) => this.#games.size >= enoughGames && this.#answeredAt < elapsedMs,
+    answered: (game) => {
+      this.#answering.add(game)
+      this.#answeredAt = this.#ctx.clock.elapsed()
+    },
+    areSilentSince: (elapsedMs) => this.#answering.size >= enoughGames && this.#answeredAt < elapsedMs,
   }
 
   constructor(ctx: EngineContext, deps: ProbedGamesDependencies) {
@@ -61,9 +70,18 @@ export class ProbedGames {
   /** Call when the process of a server is running. May be called again. */
   running(entry: ServerEntry): void {
     // What a backend only simulates sends its own heartbeats.
-    if (!entry.build.record.spec.game || !this.#ctx.backend.capabilities.agent || this.#games.has(entry)) return
-    const over = () => void this.#games.delete(entry)
-    const game = new ProbedGame(this.#ctx, { ...this.#deps, neighbours: this.#neighbours, over }, entry)
+    if (!entry.build.record.spec.game || !this.#ctx.backend.capabilities.agent) return
+    if (this.#games.has(entry) || this.#isStopped) return
+    const over = () => {
+      this.#games.delete(entry)
+      this.#answering.delete(game)
+    }
+    const game: ProbedGame = new ProbedGame(
+      this.#ctx,
+      { ...this.#deps, neighbours: this.#neighbours, over },
+      entry,
+      entry.build.record.spec.game,
+    )
     this.#games.set(entry, game)
     this.#cancelBeat ??= this.#afterInterval()
     game.start()
@@ -72,15 +90,17 @@ export class ProbedGames {
   /** Between probes, which may be far apart or take long, each game is heard as one with an SDK is. */
   #afterInterval(): () => void {
     return this.#ctx.clock.after(this.#ctx.limits.heartbeatIntervalMs, () => {
-      for (const game of [...this.#games.values()]) game.beat()
       this.#cancelBeat = this.#games.size > 0 ? this.#afterInterval() : undefined
+      for (const game of [...this.#games.values()]) game.beat()
     })
   }
 
   stop(): void {
+    this.#isStopped = true
     this.#cancelBeat?.()
     for (const game of this.#games.values()) game.stop()
     this.#games.clear()
+    this.#answering.clear()
   }
 }
 
@@ -99,20 +119,36 @@ class ProbedGame {
   readonly #entry: ServerEntry
   /** Since when its probes have failed, elapsed ms. */
   #failingSince: number | undefined
-  #known = unprobed
+  #known: Probed
+  #spec: GameSpec
+  /** Whether the spec is the one that the server was started with. */
+  readonly #isOutdated: boolean
   #isReady: boolean
-  /** False until this host has asked it for the first time. */
-  #isAsked = false
+  /** Whether an earlier host has given it its session. */
+  readonly #isInherited: boolean
+  /** False until this host knows whether it answers: what its record says of it holds so long. */
+  #isHeard = false
+  /** The session for which the game has said who plays, in the answer that is reported next. */
+  #saidFor: Session | undefined
+  /** The number of the session that the game has been told of, or that it is not to be told of. */
+  #told: number | undefined
+  #tellBackoff = noBackoff
   #isStopped = false
   #isTelling = false
   #log: LogWatch | undefined
   #cancelTimer = () => {}
   #cancelPark: (() => void) | undefined
 
-  constructor(ctx: EngineContext, deps: ProbedGameDependencies, entry: ServerEntry) {
+  constructor(ctx: EngineContext, deps: ProbedGameDependencies, entry: ServerEntry, spec: GameSpec) {
     this.#ctx = ctx
     this.#deps = deps
     this.#entry = entry
+    this.#isOutdated = isOutdated(entry)
+    this.#spec = spec
+    this.#known = { ...unprobed, players: entry.players }
+    // It may have been told by an earlier host in words that its build does not have any more.
+    if (this.#isOutdated) this.#told = entry.record.sessions[0]?.number
+    this.#isInherited = entry.record.state === 'Active'
     // After a restart of the host, what its record says holds.
     this.#isReady = entry.record.state === 'StandingBy' || entry.record.state === 'Active'
   }
@@ -122,9 +158,20 @@ class ProbedGame {
     this.#after(this.#isReady ? this.#share(Math.min(this.#periodMs, spreadMs)) : 0)
   }
 
-  /** Sends a heartbeat, if it has been asked. */
+  /** Sends a heartbeat, if it is known whether the game answers. */
   beat(): void {
-    if (this.#isAsked && this.#current()) this.#report()
+    this.#guarded(() => {
+      if (this.#isHeard && this.#current()) this.#report()
+    })
+  }
+
+  /** One game must not end the host, or the heartbeats of the others. */
+  #guarded(work: () => void): void {
+    try {
+      work()
+    } catch (error) {
+      this.#ctx.logger.error({ server: keyOf(this.#entry.record), err: error }, 'a game could not be reported on')
+    }
   }
 
   stop(): void {
@@ -134,12 +181,8 @@ class ProbedGame {
     this.#log?.stop()
   }
 
-  get #spec(): GameSpec | undefined {
-    return this.#entry.build.record.spec.game
-  }
-
   get #periodMs(): number {
-    return 1_000 * (this.#spec?.periodSeconds ?? gameDefaults.periodSeconds)
+    return 1_000 * (this.#spec.periodSeconds ?? gameDefaults.periodSeconds)
   }
 
   #after(ms: number): void {
@@ -159,7 +202,6 @@ class ProbedGame {
     if (!spec) return
     try {
       await (this.#isReady ? this.#probe(spec) : this.#probeReadiness(spec))
-      this.#isAsked = true
       this.beat()
     } catch (error) {
       this.#ctx.logger.error({ server: keyOf(this.#entry.record), err: error }, 'a game could not be probed')
@@ -169,12 +211,20 @@ class ProbedGame {
     this.#after(ms * 0.9 + this.#share(ms * 0.2))
   }
 
-  /** What to ask the game, or undefined if there is nothing to ask any more. */
+  /**
+   * What to ask the game, or undefined if there is nothing to ask any more. A server of an earlier template is asked what its template was made
+   * for, and one of a build whose spec is invalid, or has become one with an SDK, what it was asked before.
+   */
   #current(): GameSpec | undefined {
     const { instance, record } = this.#entry
     const isRunning = instance?.phase === 'running' && record.state !== 'Terminating'
     const isKnown = this.#ctx.inventory.servers.get(keyOf(record)) === this.#entry
-    if (!this.#isStopped && isRunning && isKnown && this.#spec) return this.#spec
+    if (!this.#isStopped && isRunning && isKnown) {
+      const { conditions, spec } = this.#entry.build.record
+      const isInvalid = conditions.some(({ type }) => type === 'Invalid')
+      if (spec.game && !isInvalid && !isOutdated(this.#entry)) this.#spec = spec.game
+      return this.#spec
+    }
     if (!this.#isStopped) {
       this.stop()
       this.#deps.over()
@@ -185,20 +235,21 @@ class ProbedGame {
   async #probeReadiness({ readiness, timeoutSeconds = gameDefaults.timeoutSeconds }: GameSpec): Promise<void> {
     const { log, runningSeconds } = readiness
     const { responsiveClock } = this.#ctx
+    this.#isHeard = true
     if (runningSeconds !== undefined) {
       const { runningSince = responsiveClock.now() } = this.#entry
       this.#isReady = responsiveClock.now() - runningSince >= runningSeconds * 1_000
       if (!this.#isReady) this.#explain(`not ready yet: it runs for less than ${runningSeconds} s`)
     } else if (log !== undefined) {
       this.#explain(`not ready yet: no line of its log has ${JSON.stringify(log)}`)
-      this.#follow(log, () => {
+      this.#follow('readiness', log, undefined, () => {
         this.#isReady = true
-        this.#log = undefined
         this.#after(0)
       })
     } else {
       try {
         await this.#deps.prober.check(readiness, this.#address(networkProbePort(readiness)), timeoutSeconds * 1_000)
+        this.#deps.neighbours.answered(this)
         this.#isReady = true
       } catch (error) {
         this.#explain(`not ready yet: ${messageOf(error)}`)
@@ -224,22 +275,28 @@ class ProbedGame {
       throw report.reason
     }
     const asksNothing = !liveness && !players
+    const [session] = this.#entry.record.sessions
     try {
       const report = await ask()
-      if (!asksNothing) this.#deps.neighbours.answered()
+      if (!asksNothing) this.#deps.neighbours.answered(this)
+      if (report) this.#saidFor = session
+      this.#isHeard = true
       if (this.#failingSince !== undefined) this.#explain(undefined)
       this.#failingSince = undefined
-      this.#known = afterPass(this.#known, report, spec, this.#ctx.clock.elapsed())
+      this.#known = afterPass(this.#known, report, this.#ctx.clock.elapsed())
     } catch (error) {
-      this.#failed(spec, messageOf(error))
+      this.#failed(spec, error)
     }
   }
 
-  #failed(spec: GameSpec, reason: string): void {
+  #failed(spec: GameSpec, error: unknown): void {
     const { clock, logger } = this.#ctx
+    const reason = messageOf(error)
     const wasHealthy = isHealthy(this.#known, spec)
     this.#failingSince ??= clock.elapsed()
-    if (this.#deps.neighbours.areSilentSince(this.#failingSince)) {
+    this.#explain(`it does not answer: ${reason}`)
+    // What answers wrongly, or refuses, is there.
+    if (FleetError.is(error, 'unavailable') && this.#deps.neighbours.areSilentSince(this.#failingSince)) {
       logger.debug(
         { server: keyOf(this.#entry.record), reason },
         'no game answers its probes; none counts as Unhealthy for that',
@@ -247,8 +304,9 @@ class ProbedGame {
       return
     }
     this.#known = afterFailedProbe(this.#known)
-    this.#explain(`it does not answer: ${reason}`)
-    if (!wasHealthy || isHealthy(this.#known, spec)) return
+    if (isHealthy(this.#known, spec)) return
+    this.#isHeard = true
+    if (!wasHealthy) return
     const { failures } = this.#known
     logger.warn({ server: keyOf(this.#entry.record), failures, reason }, 'game does not answer its probes')
   }
@@ -269,21 +327,30 @@ class ProbedGame {
 
   /** Sends the heartbeat that an SDK would send, and does what its answer asks for. */
   #report(): void {
-    const { record } = this.#entry
     const spec = this.#spec
-    if (!spec) return
-    const session = record.sessions[0]
-    const isTold = record.state === 'Active' && (!session || session.told === true || !spec.session)
+    const { record } = this.#entry
+    const isTold = record.state === 'Active' && this.#hasBeenTold(record.sessions[0])
+    if (record.state === 'Active') this.#watchForEnd(spec)
     const answer = this.#beat(spec, isTold ? 'Active' : this.#isReady ? 'StandingBy' : 'Initializing')
-    if (answer.operation === 'Terminate' || answer.isElsewhere) return
-    if (isTold) this.#watchForEnd(spec)
-    else if (answer.operation === 'Active') this.#allocated()
-    else if (this.#isReady) this.#park()
+    if (answer.operation === 'Active') this.#allocated()
+    else if (answer.operation === 'Continue' && !answer.isElsewhere && this.#isReady && !isTold) this.#park()
+  }
+
+  #hasBeenTold(session: Session | undefined): boolean {
+    if (!session || session.told || session.number === this.#told) return true
+    if (this.#spec.session) return false
+    // Also if its build gets words for it later: its match is under way.
+    this.#told = session.number
+    return true
   }
 
   #beat(spec: GameSpec, state: GameState): HeartbeatAnswer {
+    const { hostId, record } = this.#entry
+    const isNews = this.#saidFor !== undefined && this.#saidFor === record.sessions[0]
+    this.#saidFor = undefined
     const health = isHealthy(this.#known, spec) ? 'Healthy' : 'Unhealthy'
-    return this.#deps.heartbeat(this.#entry.hostId, { state, health, players: this.#known.players })
+    const { players } = this.#known
+    return this.#deps.heartbeat(hostId, { state, health, players, ...(!isNews && { arePlayersOld: true }) })
   }
 
   /** Waits for a session, so that the game learns of it at once. */
@@ -292,7 +359,7 @@ class ProbedGame {
       waitMs: Infinity,
       answer: (answer) => {
         // Not within the change that has led to it.
-        if (answer.operation === 'Active') this.#ctx.clock.after(0, () => this.#allocated())
+        if (answer.operation === 'Active') this.#ctx.clock.after(0, () => this.#guarded(() => this.#allocated()))
       },
     })
   }
@@ -302,42 +369,52 @@ class ProbedGame {
     const spec = this.#current()
     const session = this.#entry.record.sessions[0]
     if (!spec || !session || this.#isTelling) return
-    const line = spec.session?.stdin
-    if (line === undefined || session.told) {
+    // Before the game can say that it is over.
+    this.#watchForEnd(spec)
+    if (this.#hasBeenTold(session) || !spec.session) {
       this.#beat(spec, 'Active')
-      this.#watchForEnd(spec)
       return
     }
+    if (this.#ctx.clock.elapsed() < this.#tellBackoff.until) return
     this.#isTelling = true
-    void this.#tell(session, line).finally(() => {
-      this.#isTelling = false
-    })
+    void this.#tell(session, spec.session.stdin)
   }
 
-  /** If it fails, the next round tries again. A host that dies here leaves open whether the game was told: the next one tells it again. */
+  /**
+   * If it fails, a later heartbeat tries again, with a back-off: a line whose way to the game is not known may then come twice, as it may from the
+   * next host if this one dies here.
+   */
   async #tell(session: Session, template: string): Promise<void> {
     const { backend, clock, inventory, limits, logger } = this.#ctx
     const { ref } = this.#entry
-    const line = `${sessionLine(template, session)}\n`
     try {
+      const line = `${sessionLine(template, session)}\n`
+      if (utf8Bytes(line) > sizeLimits.stdinLineBytes + 1) {
+        throw new Error(`the line has more than ${sizeLimits.stdinLineBytes} bytes`)
+      }
       await withTimeout(clock, limits.callTimeoutMs, `the line for ${ref.name}`, async (signal) =>
         backend.writeStdin?.(ref, line, { signal }),
       )
+      this.#told = session.number
+      if (this.#current() === undefined) return
+      const event = { type: 'sessionTold' as const, number: session.number }
+      inventory.update(this.#entry, transition(this.#entry.record, event, clock.now()))
+      this.#report()
     } catch (error) {
+      this.#tellBackoff = afterFailure(this.#tellBackoff, clock.elapsed(), backoffLimits(this.#ctx))
       logger.warn({ server: keyOf(ref), err: error }, 'game could not be told of its session; will retry')
-      return
+    } finally {
+      this.#isTelling = false
     }
-    if (this.#current() === undefined) return
-    const event = { type: 'sessionTold' as const, number: session.number }
-    inventory.update(this.#entry, transition(this.#entry.record, event, clock.now()))
-    this.#report()
   }
 
   /** Ends the server if its session is over. */
-  #watchForEnd(spec: GameSpec): void {
-    const reason = emptyEnd(this.#known, this.#entry.hadPlayers, spec)
+  #watchForEnd({ end }: GameSpec): void {
+    const reason = emptyEnd(this.#known, this.#entry.hadPlayers, this.#spec)
     if (reason !== undefined) this.#end(reason)
-    else if (spec.end?.log !== undefined) this.#follow(spec.end.log, (line) => this.#end(`its log says: ${line}`))
+    // What the game printed before its session says nothing about it; what it printed while its log was not read may.
+    const tail = this.#isInherited || this.#log?.isOf('end') ? earlierLines : 0
+    if (end?.log !== undefined) this.#follow('end', end.log, tail, (line) => this.#end(`its log says: ${line}`))
   }
 
   #end(reason: string): void {
@@ -347,14 +424,23 @@ class ProbedGame {
     inventory.update(this.#entry, transition(this.#entry.record, event, clock.now()))
   }
 
-  /** Reads the log until a line matches. Goes on where it is being read for the same pattern; begins again if that has ended. */
-  #follow(pattern: string, found: (line: string) => void): void {
-    if (this.#log?.isReading(pattern)) return
+  /** Reads the log until a line matches. Goes on where it is being read for the same; begins again if that has ended. */
+  #follow(purpose: LogPurpose, pattern: string, tail: number | undefined, found: (line: string) => void): void {
+    if (this.#log?.isReading(purpose, pattern)) return
     this.#log?.stop()
-    this.#log = new LogWatch(this.#ctx, this.#entry, pattern, (line) => {
-      if (!this.#isStopped) found(line)
+    const log: LogWatch = new LogWatch(this.#ctx, this.#entry, {
+      ...{ purpose, pattern, tail },
+      found: (line) => this.#guarded(() => (this.#log === log && !this.#isStopped ? found(line) : undefined)),
+      failed: (reason) => {
+        if (!this.#isReady) this.#explain(`not ready yet: its log cannot be read: ${reason}`)
+      },
     })
+    this.#log = log
   }
+}
+
+function isOutdated({ build, record }: ServerEntry): boolean {
+  return record.templateHash !== build.templateHash
 }
 
 /** The longest time between two probes of a server that is starting, in ms. */
@@ -365,38 +451,55 @@ const spreadMs = 5_000
 /** How much of a line a message shows. */
 const shownLength = 200
 
+type LogPurpose = 'readiness' | 'end'
+
+interface LogWatchOptions {
+  readonly purpose: LogPurpose
+  readonly pattern: string
+  /** How many earlier lines to read. Default: all. */
+  readonly tail: number | undefined
+  readonly found: (line: string) => void
+  readonly failed: (reason: string) => void
+}
+
 /** Follows the log of a server until a line matches. */
 class LogWatch {
-  readonly #pattern: string
+  readonly #options: LogWatchOptions
   readonly #abort = new AbortController()
   #isOver = false
 
-  constructor(ctx: EngineContext, entry: ServerEntry, pattern: string, found: (line: string) => void) {
-    this.#pattern = pattern
-    void this.#read(ctx, entry, found).catch((error: unknown) => {
+  constructor(ctx: EngineContext, entry: ServerEntry, options: LogWatchOptions) {
+    this.#options = options
+    void this.#read(ctx, entry).catch((error: unknown) => {
       this.#isOver = true
       if (this.#abort.signal.aborted) return
+      options.failed(messageOf(error))
       ctx.logger.debug({ server: keyOf(entry.record), err: error }, 'log could not be followed; will retry')
     })
   }
 
-  isReading(pattern: string): boolean {
-    return !this.#isOver && pattern === this.#pattern
+  /** True also once the line was found: it is not searched for again. */
+  isReading(purpose: LogPurpose, pattern: string): boolean {
+    return !this.#isOver && purpose === this.#options.purpose && pattern === this.#options.pattern
+  }
+
+  isOf(purpose: LogPurpose): boolean {
+    return purpose === this.#options.purpose
   }
 
   stop(): void {
     this.#abort.abort()
   }
 
-  async #read({ backend }: EngineContext, { ref }: ServerEntry, found: (line: string) => void): Promise<void> {
+  async #read({ backend }: EngineContext, { ref }: ServerEntry): Promise<void> {
+    const { found, pattern, tail } = this.#options
     const { signal } = this.#abort
-    const lines = backend.logs?.(ref, { follow: true, tail: earlierLines, signal })
+    const lines = backend.logs?.(ref, { follow: true, ...(tail !== undefined && { tail }), signal })
     if (!lines) return
     for await (const line of lines) {
-      if (signal.aborted) break
-      if (!matchesLine(line, this.#pattern)) continue
+      if (signal.aborted) return
+      if (!matchesLine(line, pattern)) continue
       found(line.slice(0, shownLength))
-      // It has done its work, and is not begun again.
       return
     }
     this.#isOver = true

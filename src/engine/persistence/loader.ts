@@ -46,8 +46,8 @@ export class Loader {
       inventory.setPlayers(entry, record.players)
       entry.detailRevision = revision
       // A server has a detail once its game has reported a player. If the game has ended sessions, that may have been in one of them, but
-      // a session that had players must never end for lack of them.
-      entry.hadPlayers = true
+      // a session that had players must never end for lack of them. One that is yet to come had none.
+      entry.hadPlayers = entry.record.state === 'Active'
     }
   }
 

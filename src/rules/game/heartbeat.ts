@@ -23,6 +23,8 @@ export interface Heartbeat {
   readonly health?: 'Healthy' | 'Unhealthy'
   /** Empty if the field was absent, `null` or `[]`. */
   readonly players: readonly string[]
+  /** True if the players are those of an earlier answer of the game, or not known, so that they do not show that nobody has come. */
+  readonly arePlayersOld?: true
   /** Absent until the game has ended a session and gone on. From then on, in each of its heartbeats. */
   readonly endedSession?: EndedSession
   /** Present if the game takes several sessions at the same time. */

@@ -3,6 +3,7 @@
  * build says what to ask. Pure.
  */
 import type { Session } from '../model/resources.js'
+import { sizeLimits } from '../model/sizes.js'
 
 /** How game servers are asked who plays. All but `http` are protocols that games have for their lists of servers. */
 export const queryProtocols = ['a2s', 'minecraft', 'bedrock', 'sqp'] as const
@@ -117,28 +118,29 @@ export interface Probed {
   readonly players: readonly string[]
   /** When the game last said who plays. */
   readonly saidAt: number | undefined
+  /** How often it has been asked since then without saying it. */
+  readonly unsaid: number
   /** Since when it has said, without a gap, that nobody plays. */
   readonly emptySince: number | undefined
 }
 
-export const unprobed: Probed = { failures: 0, players: [], saidAt: undefined, emptySince: undefined }
+export const unprobed: Probed = { failures: 0, players: [], saidAt: undefined, unsaid: 0, emptySince: undefined }
 
-/** Players may have come and gone unseen while so many answers in a row were missing. */
-const gapPeriods = 3
+/** Players may have come and gone unseen while so many answers in a row were missing, or for so long. */
+const gapAnswers = 3
+const gapMs = 180_000
 
-/** A probe has passed; `report` is what it said of players, if it asks for them. */
-export function afterPass(before: Probed, report: PlayersReport | undefined, spec: GameSpec, now: number): Probed {
-  if (!report) return before.failures === 0 ? before : { ...before, failures: 0 }
-  const { periodSeconds, timeoutSeconds } = { ...gameDefaults, ...spec }
-  const gapMs = gapPeriods * (periodSeconds + timeoutSeconds) * 1_000
-  const isGap = before.saidAt === undefined || now - before.saidAt > gapMs
+/** A probe has passed; `report` is what it said of players, if it did. */
+export function afterPass(before: Probed, report: PlayersReport | undefined, now: number): Probed {
+  if (!report) return { ...before, failures: 0, unsaid: before.unsaid + 1 }
+  const isGap = before.saidAt === undefined || before.unsaid >= gapAnswers || now - before.saidAt > gapMs
   const emptySince = report.count > 0 ? undefined : isGap ? now : (before.emptySince ?? now)
-  return { failures: 0, players: playersOf(report), saidAt: now, emptySince }
+  return { failures: 0, players: playersOf(report, before.players), saidAt: now, unsaid: 0, emptySince }
 }
 
 /** A lost answer says nothing about players, and does not make a server Unhealthy alone. */
 export function afterFailedProbe(before: Probed): Probed {
-  return { ...before, failures: before.failures + 1 }
+  return { ...before, failures: before.failures + 1, unsaid: before.unsaid + 1 }
 }
 
 export function isHealthy({ failures }: Probed, spec: GameSpec): boolean {
@@ -152,10 +154,16 @@ export function emptyEnd({ emptySince, saidAt }: Probed, hadPlayers: boolean, sp
   return saidAt - emptySince >= seconds * 1_000 ? `no player for ${seconds} s` : undefined
 }
 
-/** Players who are not named are numbered, so that their number is right. */
-function playersOf({ count, names }: PlayersReport): readonly string[] {
-  const known = names.slice(0, count)
-  return [...known, ...Array.from({ length: count - known.length }, (_, i) => `unnamed-${i + 1}`)]
+/**
+ * Players who are not named are numbered, so that their number is right. In the order of their names: some games shuffle them. Games that name
+ * a part of them name others each time, so while their number stays, so do their names.
+ */
+function playersOf({ count, names }: PlayersReport, before: readonly string[]): readonly string[] {
+  const number = Math.min(count, sizeLimits.reportedPlayers)
+  const known = names.slice(0, number).toSorted()
+  if (known.length < number && before.length === number) return before
+  const all = [...known, ...Array.from({ length: number - known.length }, (_, i) => `unnamed-${i + 1}`)]
+  return all.length === before.length && all.every((name, i) => name === before[i]) ? before : all
 }
 
 /** How much of a line is compared. */

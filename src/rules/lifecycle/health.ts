@@ -17,11 +17,18 @@ export interface HealthReports {
 export const noReports: HealthReports = Object.freeze({ hasReportedHealthy: false, unhealthyInARow: 0 })
 const onlyHealthyReports: HealthReports = Object.freeze({ hasReportedHealthy: true, unhealthyInARow: 0 })
 
-/** Returns the reports after another heartbeat. A heartbeat that reports no health changes nothing. */
-export function afterReport(reports: HealthReports, report: 'Healthy' | 'Unhealthy' | undefined): HealthReports {
+/**
+ * Returns the reports after another heartbeat. A heartbeat that reports no health changes nothing. `isProbed`: the report is the fleet's own, so that
+ * it counts in any case.
+ */
+export function afterReport(
+  reports: HealthReports,
+  report: 'Healthy' | 'Unhealthy' | undefined,
+  isProbed: boolean,
+): HealthReports {
   if (report === undefined) return reports
   if (report === 'Healthy') return onlyHealthyReports
-  if (!reports.hasReportedHealthy) return reports
+  if (!reports.hasReportedHealthy && !isProbed) return reports
   return { hasReportedHealthy: true, unhealthyInARow: reports.unhealthyInARow + 1 }
 }
 

@@ -111,7 +111,8 @@ function readInfo(reader: ByteReader): Info | undefined {
   const appId = gameId === undefined ? shortId : Number(gameId & 0xff_ff_ffn)
   const counted = appId === rust ? countOfDigits(tags.find((tag) => /^cp\d+$/.test(tag))?.slice(2)) : undefined
   // One byte counts at most 255 players. Rust has more.
-  return { humans: counted ?? Math.max(0, all - bots), bots: counted === undefined ? bots : 0, appId }
+  // Of games that do not count their bots among the players, there may be more bots.
+  return { humans: counted ?? (bots > all ? all : all - bots), bots: counted === undefined ? bots : 0, appId }
 }
 
 /** What follows the version, if anything: a byte of flags, and in this order what they announce. Some games leave it out or damage it. */

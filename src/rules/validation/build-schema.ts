@@ -140,7 +140,7 @@ export const buildSpec = {
       type: 'string',
       enum: terminationOrders,
       description:
-        'How servers are terminated. HeartbeatFirst (default): a game that sends heartbeats gets Terminate in a heartbeat answer, and its termination signal near the end of its grace period. SignalFirst: the signal is sent at once.',
+        'How servers are terminated. HeartbeatFirst (default): a game that sends heartbeats gets Terminate in a heartbeat answer, and its termination signal near the end of its grace period. SignalFirst: the signal is sent at once, as it always is to a game without an SDK.',
     },
     claimSeconds: {
       ...seconds,

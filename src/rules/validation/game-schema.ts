@@ -185,7 +185,12 @@ export const gameSchema = {
       description:
         'When a session is over, besides with the end of the process. The server then ends, and is replaced.',
       properties: {
-        log: { ...pattern, description: 'Text in a line of the log. * stands for any text.', examples: ['Match over'] },
+        log: {
+          ...pattern,
+          description:
+            'Text in a line of the log, from the allocation on. * stands for any text. Players must not be able to write it, for example in a chat.',
+          examples: ['Match over'],
+        },
         emptySeconds: {
           type: 'integer',
           minimum: 1,
@@ -219,7 +224,10 @@ export const gameSchema = {
 
 /** What a schema cannot express. */
 export function checkGame(
-  spec: Pick<BuildSpec, 'game' | 'portsToExpose' | 'sdk' | 'sessionsPerServer' | 'template'>,
+  spec: Pick<
+    BuildSpec,
+    'claimSeconds' | 'game' | 'portsToExpose' | 'sdk' | 'seatsPerSession' | 'sessionsPerServer' | 'template'
+  >,
 ): Refused | undefined {
   const { game, sdk, sessionsPerServer = 1 } = spec
   if (sdk !== 'none') {
@@ -229,6 +237,10 @@ export function checkGame(
     return invalid('spec.game', 'must say how to tell that a game without an SDK is ready, in spec.game.readiness')
   if (sessionsPerServer > 1) {
     return invalid('spec.sessionsPerServer', 'must be 1 for a game without an SDK, but is ' + String(sessionsPerServer))
+  }
+  for (const field of ['claimSeconds', 'seatsPerSession'] as const) {
+    if (spec[field] === undefined || game.players) continue
+    return invalid(`spec.${field}`, 'needs spec.game.players, which says who plays')
   }
   return checkPorts(game, spec.portsToExpose) ?? checkNeeds(game, spec)
 }

@@ -25,7 +25,7 @@ function after(course: string): { readonly known: Probed; readonly reason: strin
     now += 5_000
     if (step === '-') known = afterFailedProbe(known)
     else {
-      known = afterPass(known, { count: Number(step), names: [] }, spec, now)
+      known = afterPass(known, { count: Number(step), names: [] }, now)
       hadPlayers ||= Number(step) > 0
     }
     reason ??= emptyEnd(known, hadPlayers, spec)
@@ -66,7 +66,7 @@ describe('a game is healthy', () => {
 })
 
 describe('players', () => {
-  const players = (count: number, names: readonly string[]) => afterPass(unprobed, { count, names }, spec, 0).players
+  const players = (count: number, names: readonly string[]) => afterPass(unprobed, { count, names }, 0).players
 
   it.each([
     [2, ['amie', 'ben'], ['amie', 'ben']],
@@ -76,9 +76,9 @@ describe('players', () => {
   ])('%i of whom %j are named', (count, names, expected) => expect(players(count, names)).toEqual(expected))
 
   it('stay known while an answer is lost, and where nothing is asked', () => {
-    const known = afterPass(unprobed, { count: 1, names: ['amie'] }, spec, 0)
+    const known = afterPass(unprobed, { count: 1, names: ['amie'] }, 0)
     expect(afterFailedProbe(known).players).toEqual(['amie'])
-    expect(afterPass(afterFailedProbe(known), undefined, spec, 1).players).toEqual(['amie'])
+    expect(afterPass(afterFailedProbe(known), undefined, 1).players).toEqual(['amie'])
   })
 })
 

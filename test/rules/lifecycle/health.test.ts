@@ -8,7 +8,7 @@ type Report = 'Healthy' | 'Unhealthy' | undefined
 
 const limit = 3
 const after = (reports: readonly Report[]) =>
-  reports.reduce((memory, report) => frozen(afterReport(memory, report)), noReports)
+  reports.reduce((memory, report) => frozen(afterReport(memory, report, false)), noReports)
 
 const good = 'Healthy'
 const bad = 'Unhealthy'
@@ -43,8 +43,10 @@ describe('a game', () => {
 describe('afterReport', () => {
   it('returns the same object after a heartbeat without health', () => {
     const memory = after([good, bad])
-    expect(afterReport(memory, nothing)).toBe(memory)
-    expect(afterReport(noReports, bad)).toBe(noReports)
+    expect(afterReport(memory, nothing, false)).toBe(memory)
+    expect(afterReport(noReports, bad, false)).toBe(noReports)
+    // The fleet's own report of a game that it probes needs no proof.
+    expect(afterReport(noReports, bad, true)).toEqual({ hasReportedHealthy: true, unhealthyInARow: 1 })
   })
 
   it('returns one shared object for all Healthy servers, so heartbeats allocate no memory', () => {

@@ -80,7 +80,7 @@ describe('an A2S query', () => {
   it('does not count bots, nor names anybody who may be one', () => {
     expect(a2sQuery(false).read(info({ players: 5, bots: 3 }))).toEqual(report(2))
     // Some games count them apart.
-    expect(a2sQuery(false).read(info({ players: 1, bots: 3 }))).toEqual(report(0))
+    expect(a2sQuery(false).read(info({ players: 1, bots: 3 }))).toEqual(report(1))
     expect(asked(info({ players: 5, bots: 3 })).read(players('amie', 'ben', 'a', 'b', 'c'))).toEqual(report(2))
     expect(asked(info({ players: 5, bots: 3 })).read(players('amie', 'ben'))).toEqual(report(2, 'amie', 'ben'))
   })

@@ -52,6 +52,8 @@ describe('a game without an SDK', () => {
     [{ game: { readiness: { http: { path: '/a b' } } } }, 'spec.game.readiness.http.path must be a path'],
     [{ game: { ...game, end: { emptySeconds: 60 } } }, 'spec.game.end.emptySeconds needs spec.game.players'],
     [{ game: { ...game, end: {} } }, 'spec.game.end must'],
+    [{ claimSeconds: 60 }, 'spec.claimSeconds needs spec.game.players'],
+    [{ seatsPerSession: 8 }, 'spec.seatsPerSession needs spec.game.players'],
     [{ sessionsPerServer: 2 }, 'spec.sessionsPerServer must be 1 for a game without an SDK'],
     [
       { game: { ...game, session: { stdin: 'x' } }, template: { spec: { containers: [{ name: 'game' }] } } },
