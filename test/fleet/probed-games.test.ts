@@ -4,7 +4,7 @@ import { describe, expect, it } from 'vitest'
 import { FleetError } from '../../src/contracts/errors.js'
 import type { Prober } from '../../src/contracts/prober.js'
 import type { PlayersReport } from '../../src/rules/game/probes.js'
-import { aBuild, ask, only, serversBy, session, stage, type Stage, untilReady } from './stage.js'
+import { aBuild, ask, only, serversBy, session, stage, type Stage, type StageOptions, untilReady } from './stage.js'
 
 type GameOf = NonNullable<BuildSpec['game']>
 
@@ -50,9 +50,13 @@ const probed: GameOf = {
   session: { stdin: 'start {sessionID}' },
 }
 
-async function opened(game: GameOf = probed, build: Parameters<typeof aBuild>[0] = {}) {
+async function opened(
+  game: GameOf = probed,
+  build: Parameters<typeof aBuild>[0] = {},
+  memory: NonNullable<StageOptions['memory']> = {},
+) {
   const answers = new Answers()
-  const scene = stage({ prober: proberOf(answers) })
+  const scene = stage({ prober: proberOf(answers), memory })
   const fleet = await scene.open()
   await fleet.builds.create(aBuild({ standingBy: 1, max: 10, stdin: true, ...build, game }))
   return { answers, scene, fleet }
@@ -133,9 +137,12 @@ describe('a session of a game without an SDK', () => {
     expect(only(scene.eventsOf('SessionEnded'))).toMatchObject({ sessionID: session(1), reason: 'Finished' })
   })
 
-  it('goes on when its players leave while the game does not answer: then they may have come back', async () => {
-    const { answers, scene, fleet } = await opened({ ...probed, end: { emptySeconds: 60 } })
-    await untilReady(scene, fleet, 1)
+  it.each([
+    ['the game does not answer', 1],
+    ['not one game answers', 4],
+  ])('goes on when its players leave while %s: then they may have come back', async (_, standingBy) => {
+    const { answers, scene, fleet } = await opened({ ...probed, end: { emptySeconds: 60 } }, { standingBy })
+    await untilReady(scene, fleet, standingBy)
     const name = await allocated(scene, fleet)
     answers.players = ['amie']
     await scene.clock.advance(30 * second)
@@ -181,6 +188,19 @@ describe('a session of a game without an SDK', () => {
 })
 
 describe('idle games without an SDK', () => {
+  it('are still asked when an answer of the backend comes late, which says that they are pending', async () => {
+    const { answers, scene, fleet } = await opened(probed, { standingBy: 0 }, { startLatencyMs: 2 * second })
+    scene.faults.backend = ({ method }) => (method === 'create' ? { kind: 'delay-reply', ms: 8 * second } : undefined)
+    await fleet.builds.update('arena', { standingBy: 1 })
+    await untilReady(scene, fleet, 1)
+    const { metadata } = only(await fleet.servers.list())
+    await scene.clock.advance(10 * second)
+    const { asked } = answers
+    await scene.clock.advance(15 * second)
+    expect(answers.asked).toBeGreaterThan(asked)
+    expect(await stateOf(fleet, metadata.name)).toMatchObject({ state: 'StandingBy' })
+  })
+
   it('are replaced when they do not answer, and others do', async () => {
     const { answers, scene, fleet } = await opened(probed, { standingBy: 4 })
     await untilReady(scene, fleet, 4)

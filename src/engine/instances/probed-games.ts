@@ -2,11 +2,13 @@
  * Stands in for the SDK of games that have none: probes each running server, reports to the engine what an SDK would, and tells the game of its
  * session. Only for servers whose build has `game`.
  */
+import type { Instance } from '../../contracts/backend.js'
 import { FleetError, messageOf } from '../../contracts/errors.js'
 import type { ProbeAddress, Prober } from '../../contracts/prober.js'
 import type { GameState, Heartbeat, HeartbeatAnswer, ParkedHeartbeat } from '../../rules/game/heartbeat.js'
 import {
   afterFailedProbe,
+  afterLostAnswer,
   afterPass,
   emptyEnd,
   gameDefaults,
@@ -117,6 +119,8 @@ class ProbedGame {
   readonly #ctx: EngineContext
   readonly #deps: ProbedGameDependencies
   readonly #entry: ServerEntry
+  /** As it was when it was last reported as running. */
+  #instance: Instance | undefined
   /** Since when its probes have failed, elapsed ms. */
   #failingSince: number | undefined
   #known: Probed
@@ -217,7 +221,9 @@ class ProbedGame {
    */
   #current(): GameSpec | undefined {
     const { instance, record } = this.#entry
-    const isRunning = instance?.phase === 'running' && record.state !== 'Terminating'
+    // A late report of the backend may say again that it is pending.
+    if (instance?.phase === 'running') this.#instance = instance
+    const isRunning = instance !== undefined && instance.phase !== 'exited' && record.state !== 'Terminating'
     const isKnown = this.#ctx.inventory.servers.get(keyOf(record)) === this.#entry
     if (!this.#isStopped && isRunning && isKnown) {
       const { conditions, spec } = this.#entry.build.record
@@ -301,6 +307,7 @@ class ProbedGame {
         { server: keyOf(this.#entry.record), reason },
         'no game answers its probes; none counts as Unhealthy for that',
       )
+      this.#known = afterLostAnswer(this.#known)
       return
     }
     this.#known = afterFailedProbe(this.#known)
@@ -318,7 +325,7 @@ class ProbedGame {
 
   /** Throws if the port is not reachable yet. */
   #address(port: number | undefined): ProbeAddress {
-    const { address, inside, ports = [] } = this.#entry.instance ?? {}
+    const { address, inside, ports = [] } = this.#instance ?? {}
     const pair = port === undefined ? ports[0] : ports.find(({ container }) => container === port)
     const host = inside?.host ?? address
     if (!pair || host === undefined) throw new Error(`port ${port ?? 'of the game'} has no address yet`)

@@ -143,6 +143,11 @@ export function afterFailedProbe(before: Probed): Probed {
   return { ...before, failures: before.failures + 1, unsaid: before.unsaid + 1 }
 }
 
+/** No game answers, so that the failure does not count, but players may have come and gone unseen. */
+export function afterLostAnswer(before: Probed): Probed {
+  return { ...before, unsaid: before.unsaid + 1 }
+}
+
 export function isHealthy({ failures }: Probed, spec: GameSpec): boolean {
   return failures < (spec.failureThreshold ?? gameDefaults.failureThreshold)
 }
