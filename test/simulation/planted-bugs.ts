@@ -863,6 +863,67 @@ const several: readonly PlantedBug[] = [
   },
 ]
 
+const probing: readonly PlantedBug[] = [
+  {
+    name: 'a lost answer to a probe counts as an empty game',
+    standsFor: 'a lost packet ends a match',
+    file: 'src/engine/instances/probed-games.ts',
+    from: 'throw report.reason',
+    to: 'return { count: 0, names: [] }',
+  },
+  {
+    name: 'one failed probe makes a server Unhealthy',
+    standsFor: 'a lost packet takes a server out of use',
+    file: 'src/rules/game/probes.ts',
+    from: 'return failures < (spec.failureThreshold ?? gameDefaults.failureThreshold)',
+    to: 'return failures < 1',
+  },
+  {
+    name: 'a new leader does not know which games have been told of their sessions',
+    standsFor: 'a running match is started again after a restart of the host',
+    file: 'src/engine/persistence/loader.ts',
+    from: 'inventory.addServer(this.#findOrAddBuild(record), record, revision)',
+    to: `inventory.addServer(this.#findOrAddBuild(record), {
+      ...record, sessions: record.sessions.map((one) => ({ ...one, told: undefined })) }, revision)`,
+  },
+  {
+    name: 'a probed session ends as empty before a player was there',
+    standsFor: 'a match ends while its players load the map',
+    file: 'src/rules/game/probes.ts',
+    from: 'saidAt === undefined || !hadPlayers) return undefined',
+    to: 'saidAt === undefined) return undefined',
+  },
+  {
+    name: 'a probed game is reported as Active before it is told of its session',
+    standsFor: 'players arrive before the session',
+    file: 'src/engine/instances/probed-games.ts',
+    from: 'this.#isTelling = true',
+    to: "this.#beat(spec, 'Active'); this.#isTelling = true",
+  },
+  {
+    name: 'a session lapses although its game has not said whether somebody plays',
+    standsFor: 'a match with players ends because the network was away',
+    file: 'src/engine/instances/heartbeats.ts',
+    from: ' && !heartbeat.arePlayersOld)',
+    to: ')',
+  },
+  {
+    name: 'a probed game counts as empty for the time in which no game answered',
+    standsFor: 'a match ends at once when the network is back between two rounds',
+    seeds: 600,
+    file: 'src/rules/game/probes.ts',
+    from: 'return { ...before, unsaid: before.unsaid + 1 }',
+    to: 'return before',
+  },
+  {
+    name: 'a late report that an instance is pending ends the probes of its game',
+    standsFor: 'a working server is replaced because it is not asked any more',
+    file: 'src/engine/instances/probed-games.ts',
+    from: "instance !== undefined && instance.phase !== 'exited'",
+    to: "instance?.phase === 'running'",
+  },
+].map((bug) => ({ seeds: 300, ...bug }))
+
 const journaling: readonly PlantedBug[] = [
   {
     name: 'a new leader does not read the journal',
@@ -936,5 +997,6 @@ export const plantedBugs: readonly PlantedBug[] = [
   ...reservations,
   ...selfAllocation,
   ...several,
+  ...probing,
   ...journaling,
 ]
