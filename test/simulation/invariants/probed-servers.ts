@@ -119,23 +119,16 @@ export class ProbedServers implements ProberObserver {
   /** Says why a server must not end for this reason, or undefined. */
   objectionTo(host: Host, { message, reason }: EventOf<'ServerEnding'>, record: Server): string | undefined {
     if (!this.world.probedBuilds.includes(record.build)) return undefined
-    const hasSession = record.sessions.length > 0
-    switch (reason) {
-      case 'Silent':
-      case 'NeverSpoke':
-        return 'its game never speaks'
-      case 'ReportedUnhealthy':
-        if (hasSession) return 'it has a session'
-        return (this.#failedAt.get(record.uid) ?? -Infinity) < this.world.elapsedMs - storedMs
-          ? 'too few of its probes have failed'
-          : undefined
-      case 'Exited':
-        return message.includes(sessionOver) ? this.#objectionToEmpty(host, record) : undefined
-      case 'Unclaimed':
-        return this.#emptyFor(host, record.uid) === undefined ? 'its game has not said that nobody plays' : undefined
-      default:
-        return undefined
+    if (reason === 'Silent' || reason === 'NeverSpoke') return 'its game never speaks'
+    if (reason === 'ReportedUnhealthy') {
+      if (record.sessions.length > 0) return 'it has a session'
+      const hasFailed = (this.#failedAt.get(record.uid) ?? -Infinity) >= this.world.elapsedMs - storedMs
+      return hasFailed ? undefined : 'too few of its probes have failed'
     }
+    if (reason === 'Exited' && message.includes(sessionOver)) return this.#objectionToEmpty(host, record)
+    if (reason === 'Unclaimed' && this.#emptyFor(host, record.uid) === undefined)
+      return 'its game has not said that nobody plays'
+    return undefined
   }
 
   /** True if the fleet has ended the server because its game says that the session is over. */
