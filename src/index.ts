@@ -98,6 +98,14 @@ export type { Collection, DamagedRecord, RecordKind, Store, StoreCheck, Versione
 export { createFleet } from './fleet/create-fleet.js'
 export { fleetOnce } from './fleet/create-fleet.js'
 export type { Heartbeat, HeartbeatAnswer, ParkedHeartbeat } from './rules/game/heartbeat.js'
+export {
+  type GameSpec,
+  type NetworkProbe,
+  type PlayersProbe,
+  queryProtocols,
+  type QueryProtocol,
+  type ReadinessProbe,
+} from './rules/game/probes.js'
 export type { PortRange } from './rules/model/ports.js'
 export type {
   AllocationInput as AllocationRequest,
@@ -121,6 +129,8 @@ export {
   type EndingReason,
   endingReasons,
   type Eviction,
+  type GameSdk,
+  gameSdks,
   evictions,
   type Health,
   type HealthLimits,

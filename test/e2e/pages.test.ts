@@ -68,6 +68,18 @@ describe('docs/getting-started.md', () => {
   })
 })
 
+describe('docs/guides/games-without-sdk.md', () => {
+  it('leads from a game that imports nothing to the end of its match', { timeout: limitMs }, async () => {
+    const page = 'docs/guides/games-without-sdk.md'
+    await save(page)
+    expect(commandsOf(page).map(({ text: command }) => command)).toEqual(['node main.mjs\n'])
+    const host = start('main.mjs')
+    expect(await host.exit()).toEqual({ code: 0, signal: null })
+    for (const line of ['the game reads: match first-match', "players: [ 'amie' ]", 'Finished'])
+      expect(host.stdout()).toContain(line)
+  })
+})
+
 describe('docs/reference/http-api.md', () => {
   it('prints commands that the host on the page answers with 200', { timeout: limitMs }, async () => {
     const page = 'docs/reference/http-api.md'

@@ -30,6 +30,7 @@ const table: readonly Commands[] = [
   { page: 'docs/getting-started.md', begins: 'node main.mjs', ran: 'test/e2e/pages.test.ts' },
   { page: 'docs/getting-started.md', begins: 'curl', ran: 'test/e2e/pages.test.ts' },
   { page: 'docs/getting-started.md', begins: 'node --test', ran: 'test/e2e/pages.test.ts' },
+  { page: 'docs/guides/games-without-sdk.md', begins: 'node main.mjs', ran: 'test/e2e/pages.test.ts' },
   { page: 'docs/reference/http-api.md', begins: 'curl', ran: 'test/e2e/pages.test.ts' },
   {
     page: 'docs/reference/http-api.md',

@@ -31,6 +31,7 @@ const sharedExports: Readonly<Record<string, string>> = {
   ...calls('buildCalls', 'serverCalls', 'detailCalls', 'sessionCalls'),
   Counter: 'of a server, and of prom-client',
   Identity: 'of a caller, and of an instance per backend',
+  isHealthy: 'a build, and a game that is probed',
   keyOf: 'the key of a record, and of a setting',
 }
 

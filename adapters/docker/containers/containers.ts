@@ -11,13 +11,13 @@ import type { EngineApi } from '../engine-api.js'
 import type { ContainerEvent } from './container-events.js'
 import {
   type Container,
+  type EngineMachine,
   hasExited,
   instanceOf,
   isUnrunnable,
   type ListedContainer,
   readContainer,
   readListed,
-  type Machine,
   runningInstance,
   timeOf,
 } from './instance.js'
@@ -27,7 +27,7 @@ import { containerLogs } from './logs.js'
 interface ContainersDependencies {
   readonly api: EngineApi
   readonly fleet: string
-  readonly machine: Machine
+  readonly machine: EngineMachine
   readonly creations: Pick<Creations<Creation>, 'has' | 'settled'>
   readonly listeners: Listeners
   readonly clock: Clock

@@ -103,9 +103,9 @@ interface Circumstances {
 }
 
 /** What all containers of an engine have in common. */
-export type Machine = Pick<Instance, 'inside'> & { readonly node: string }
+export type EngineMachine = Pick<Instance, 'inside'> & { readonly node: string }
 
-export function instanceOf(container: Container, machine: Machine, circumstances: Circumstances = {}): Instance {
+export function instanceOf(container: Container, machine: EngineMachine, circumstances: Circumstances = {}): Instance {
   const { identity, status, exitCode } = container
   switch (status) {
     case 'running':
@@ -130,11 +130,11 @@ export function instanceOf(container: Container, machine: Machine, circumstances
   }
 }
 
-export function runningInstance(identity: Identity, machine: Machine): Instance {
+export function runningInstance(identity: Identity, machine: EngineMachine): Instance {
   return { ...identified(identity, machine), phase: 'running' }
 }
 
-function identified({ ref, uid, address, ports }: Identity, machine: Machine) {
+function identified({ ref, uid, address, ports }: Identity, machine: EngineMachine) {
   return { ref, uid, address, ports, ...machine }
 }
 
