@@ -4,6 +4,7 @@
  * enters the index with the first search after its allocation, so an allocation does no work for it, and a fleet that searches for no
  * player keeps no index.
  */
+import { isUnnamed } from '../../rules/game/probes.js'
 import type { Server, Session } from '../../rules/model/resources.js'
 import type { BuildEntry, ServerEntry } from './entries.js'
 
@@ -51,6 +52,8 @@ export class PlayerIndex {
   }
 
   #add(entry: ServerEntry, player: string): void {
+    // Nobody knows who that is.
+    if (isUnnamed(player)) return
     const servers = this.#servers.get(player) ?? new Map<ServerEntry, number>()
     servers.set(entry, (servers.get(entry) ?? 0) + 1)
     this.#servers.set(player, servers)

@@ -171,6 +171,13 @@ function playersOf({ count, names }: PlayersReport, before: readonly string[]): 
   return all.length === before.length && all.every((name, i) => name === before[i]) ? before : all
 }
 
+const unnamed = /^unnamed-\d+$/
+
+/** True for a player whom the game does not name: on another server, another player has the same name. */
+export function isUnnamed(player: string): boolean {
+  return unnamed.test(player)
+}
+
 /** How much of a line is compared. */
 export const maxLineLength = 4_096
 
