@@ -5,12 +5,38 @@ import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { brotliCompress, constants, gzip } from 'node:zlib'
 import { build } from 'esbuild'
+import ts from 'typescript'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
 const source = join(root, 'src', 'dashboard', 'page')
 
 /** The packages in the bundle. docs/reference/licences.md lists them. */
 export const bundledPackages = ['@preact/signals', '@preact/signals-core', 'croner', 'preact', 'uplot']
+
+/**
+ * The page checks specs with the schemas of the APIs, and shows none of their descriptions, which are many.
+ *
+ * @type {import('esbuild').Plugin}
+ */
+const withoutDescriptions = {
+  name: 'without descriptions',
+  setup({ onLoad }) {
+    onLoad({ filter: /-schemas?\.ts$/ }, async ({ path }) => {
+      const text = await readFile(path, 'utf8')
+      const file = ts.createSourceFile(path, text, ts.ScriptTarget.Latest, true)
+      /** @type {[number, number][]} */
+      const values = []
+      const visit = (/** @type {ts.Node} */ node) => {
+        if (ts.isPropertyAssignment(node) && node.name.getText() === 'description')
+          values.push([node.initializer.getStart(), node.initializer.end])
+        else ts.forEachChild(node, visit)
+      }
+      visit(file)
+      const contents = values.reduceRight((rest, [start, end]) => `${rest.slice(0, start)}''${rest.slice(end)}`, text)
+      return { contents, loader: 'ts' }
+    })
+  },
+}
 
 /** @param {string} folder */
 export async function buildPage(folder) {
@@ -29,6 +55,7 @@ export async function buildPage(folder) {
     legalComments: 'none',
     logLevel: 'silent',
     metafile: true,
+    plugins: [withoutDescriptions],
   })
   const used = Object.keys(metafile.inputs).flatMap(
     (input) => /node_modules\/((?:@[^/]+\/)?[^/]+)\//.exec(input)?.[1] ?? [],

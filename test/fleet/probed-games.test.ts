@@ -187,6 +187,29 @@ describe('a session of a game without an SDK', () => {
   })
 })
 
+describe('what is wrong with a game without an SDK', () => {
+  it('is said of its players although it lives', async () => {
+    const { answers, scene, fleet } = await opened({ ...probed, liveness: { tcp: {} } })
+    await untilReady(scene, fleet, 1)
+    answers.isWrong = true
+    await scene.clock.advance(30 * second)
+    const { status } = only(await fleet.servers.list())
+    expect(status).toMatchObject({ state: 'StandingBy', message: 'who plays is not known: not found' })
+    answers.isWrong = false
+    await scene.clock.advance(10 * second)
+    expect(only(await fleet.servers.list()).status.message).toBeUndefined()
+  })
+
+  it('is the reason of its end', async () => {
+    const { answers, scene, fleet } = await opened(probed)
+    await untilReady(scene, fleet, 1)
+    answers.isWrong = true
+    await scene.clock.advance(30 * second)
+    const messages = scene.eventsOf('ServerEnding').map(({ message }) => message)
+    expect(messages.join()).toContain('it does not answer: not found')
+  })
+})
+
 describe('idle games without an SDK', () => {
   it('are still asked when an answer of the backend comes late, which says that they are pending', async () => {
     const { answers, scene, fleet } = await opened(probed, { standingBy: 0 }, { startLatencyMs: 2 * second })

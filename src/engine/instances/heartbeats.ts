@@ -145,7 +145,8 @@ export class Heartbeats {
       return { type: 'foundActive', health, ...(endedSessions !== undefined && { endedSessions }) }
     }
     if (isIdle(record) && reachesUnhealthyLimit(healthReports, limits.unhealthyReports)) {
-      return { type: 'reportedUnhealthy', reports: healthReports.unhealthyInARow }
+      const why = entry.build.record.spec.sdk === 'none' ? entry.pendingReason : undefined
+      return { type: 'reportedUnhealthy', reports: healthReports.unhealthyInARow, ...(why !== undefined && { why }) }
     }
     return { type: 'heartbeat', gameState: heartbeat.state, health }
   }
@@ -156,6 +157,8 @@ export class Heartbeats {
     if (record.state !== 'Pending' || instance?.address === undefined) return
     const { address, node, ports } = instance
     const event = { type: 'running' as const, address, ...(node !== undefined && { node }), ports }
+    // Why it was not running.
+    entry.pendingReason = undefined
     this.#ctx.inventory.update(entry, transition(record, event, this.#ctx.clock.now()))
   }
 

@@ -111,9 +111,16 @@ export function lateReason({ build, instance, pendingReason, record }: ServerEnt
   const isProbed = build.record.spec.sdk === 'none'
   const cause =
     record.state === 'Initializing'
-      ? `the game is running but ${isProbed ? 'its readiness probe has not passed' : 'has not called readyForPlayers'}`
+      ? isProbed
+        ? `the game is running but ${withoutAddress(pendingReason ?? 'its readiness probe has not passed')}`
+        : 'the game is running but has not called readyForPlayers'
       : (pendingReason ?? instance?.reason ?? 'the backend has not started it and gives no reason')
   return `not standing by after ${Math.round(elapsedMs / 1000)} s: ${cause}`
+}
+
+/** What is wrong with several servers is one reason. */
+function withoutAddress(reason: string): string {
+  return reason.replace(/ (?:of|to) \S+:\d+(?= )/, '').replace(/http:\/\/[^/ ]+/, '')
 }
 
 /** True if another limit, which counts from the start of the process, ends the server as a crash about as soon. */

@@ -12,6 +12,7 @@ import {
   afterPass,
   emptyEnd,
   gameDefaults,
+  gapAnswers,
   type GameSpec,
   isHealthy,
   matchesLine,
@@ -210,8 +211,9 @@ class ProbedGame {
     } catch (error) {
       this.#ctx.logger.error({ server: keyOf(this.#entry.record), err: error }, 'a game could not be probed')
     }
-    // Not ready yet: a second is soon enough, and no game waits five for its first players.
-    const ms = this.#isReady ? this.#periodMs : Math.min(this.#periodMs, startingPeriodMs)
+    // Not ready yet, or not heard by this host, so that its silence counts: a second is soon enough.
+    const isSettled = this.#isReady && this.#isHeard
+    const ms = isSettled ? this.#periodMs : Math.min(this.#periodMs, startingPeriodMs)
     this.#after(ms * 0.9 + this.#share(ms * 0.2))
   }
 
@@ -276,9 +278,10 @@ class ProbedGame {
       ])
       if (alive.status === 'rejected') throw alive.reason
       if (report.status === 'fulfilled') return report.value
+      if (!liveness) throw report.reason
       // With a probe of its own for liveness, an unanswered query says nothing about the game.
-      if (liveness) return undefined
-      throw report.reason
+      this.#unsaid(messageOf(report.reason))
+      return undefined
     }
     const asksNothing = !liveness && !players
     const [session] = this.#entry.record.sessions
@@ -287,12 +290,19 @@ class ProbedGame {
       if (!asksNothing) this.#deps.neighbours.answered(this)
       if (report) this.#saidFor = session
       this.#isHeard = true
-      if (this.#failingSince !== undefined) this.#explain(undefined)
+      if (report || !players) this.#explain(undefined)
       this.#failingSince = undefined
       this.#known = afterPass(this.#known, report, this.#ctx.clock.elapsed())
     } catch (error) {
       this.#failed(spec, error)
     }
+  }
+
+  /** Without an answer, a session ends neither as empty nor as unclaimed. */
+  #unsaid(reason: string): void {
+    this.#explain(`who plays is not known: ${reason}`)
+    if (this.#known.unsaid !== gapAnswers) return
+    this.#ctx.logger.warn({ server: keyOf(this.#entry.record), reason }, 'game does not say who plays')
   }
 
   #failed(spec: GameSpec, error: unknown): void {

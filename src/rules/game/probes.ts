@@ -127,7 +127,7 @@ export interface Probed {
 export const unprobed: Probed = { failures: 0, players: [], saidAt: undefined, unsaid: 0, emptySince: undefined }
 
 /** Players may have come and gone unseen while so many answers in a row were missing, or for so long. */
-const gapAnswers = 3
+export const gapAnswers = 3
 const gapMs = 180_000
 
 /** A probe has passed; `report` is what it said of players, if it did. */

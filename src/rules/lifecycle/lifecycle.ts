@@ -49,8 +49,8 @@ export type ServerEvent =
   | { readonly type: 'silent'; readonly hasSentHeartbeats: boolean; readonly limitMs: number }
   /** The server was not standing by within the limit. */
   | { readonly type: 'neverReady'; readonly limitMs: number }
-  /** The game reached the limit of consecutive Unhealthy reports. */
-  | { readonly type: 'reportedUnhealthy'; readonly reports: number }
+  /** The game reached the limit of consecutive Unhealthy reports. `why`: what the fleet has seen of a game that it probes. */
+  | { readonly type: 'reportedUnhealthy'; readonly reports: number; readonly why?: string }
   /** Maintenance was announced for the server, or withdrawn if `maintenance` is undefined. */
   | { readonly type: 'maintenance'; readonly maintenance: Maintenance | undefined }
   /** The server was reserved, or is not any longer if `until` is undefined. */
@@ -138,7 +138,7 @@ export function transition(server: Server, event: ServerEvent, now: number): Ser
       if (!isIdle(server)) return withHealth(server, 'Unhealthy')
       return ended(server, {
         reason: 'ReportedUnhealthy',
-        message: `the game reported Unhealthy ${event.reports} times in a row`,
+        message: event.why ?? `the game reported Unhealthy ${event.reports} times in a row`,
         crash: true,
         at: now,
       })

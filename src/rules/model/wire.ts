@@ -197,15 +197,10 @@ export function gameServerBuild(
   }
 }
 
-/** True if there may be a reason why the server is not as it should be. */
-function isWaitedFor({ health, state }: Server): boolean {
-  return state === 'Pending' || state === 'Initializing' || health === 'Unhealthy'
-}
-
-/** `pendingReason` says why a server is not running yet, not ready, or Unhealthy, if known. */
+/** `pendingReason` says why a server is not running yet, not ready, Unhealthy, or why it is not known who plays. */
 export function gameServer(server: Server, apiGroup: string, pendingReason?: string): GameServer {
   const { labels, annotations, counters, lists } = server.data ?? noData
-  const message = server.ending?.message ?? (isWaitedFor(server) ? pendingReason : undefined)
+  const message = server.ending?.message ?? pendingReason
   return {
     apiVersion: apiVersionOf(apiGroup),
     kind: 'GameServer',

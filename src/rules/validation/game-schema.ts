@@ -231,7 +231,9 @@ export function checkGame(
 ): Refused | undefined {
   const { game, sdk, sessionsPerServer = 1 } = spec
   if (sdk !== 'none') {
-    return game && invalid('spec.game', 'is only for a game without an SDK; set spec.sdk to "none" or leave it out')
+    return (
+      game && invalid('spec.game', 'is only for a game without an SDK; set spec.sdk to "none", or leave out spec.game')
+    )
   }
   if (!game)
     return invalid('spec.game', 'must say how to tell that a game without an SDK is ready, in spec.game.readiness')

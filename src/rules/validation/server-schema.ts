@@ -87,7 +87,7 @@ export const gameServerSchema = {
         message: {
           type: 'string',
           description:
-            'Why the server is still Pending or not ready, why it is Unhealthy if the fleet probes it, or why it is Terminating.',
+            'Why the server is still Pending or not ready, which of its probes fail, or why it is Terminating.',
         },
       },
     },
