@@ -11,6 +11,9 @@ import { workplace } from './workplace.js'
 
 const program = readFileSync(new URL('../games/query-game.mjs', import.meta.url), 'utf8')
 
+/** A kubelet makes five API calls a second, so the pod of a server that has ended may be removed late while other tests start pods. */
+const removalMs = 200_000
+
 type Protocol = 'a2s' | 'minecraft' | 'bedrock' | 'sqp' | 'http'
 
 /** The game does not send a byte to the host: all that the fleet knows comes from its port and its log. */
@@ -89,7 +92,7 @@ it(
     await until('the new host sees the players', async () => (await playersOf(second, ref)).join() === 'amie,ben')
     expect((await logOf(second, ref.name)).filter((line) => line === began)).toHaveLength(1)
     await second.servers.writeStdin(ref, 'players')
-    await until('the session is over', async () => (await stateOf(second, ref.name)) === undefined)
+    await until('the session is over', async () => (await stateOf(second, ref.name)) === undefined, removalMs)
     expect(ends).toMatchObject([
       { sessionID, reason: 'Finished', message: expect.stringContaining('no player for 2 s') },
     ])
@@ -110,17 +113,21 @@ it(
     await create(fleet, buildOf('minecraft', { end, failureThreshold: 2 }))
     const { ref, say, sessionID } = await match(fleet, 'minecraft')
     await say(`end ${sessionID}`)
-    await until('the session is over', async () => (await stateOf(fleet, ref.name)) === undefined)
+    await until('the session is over', async () => (await stateOf(fleet, ref.name)) === undefined, removalMs)
 
     const idle = await until('another one is ready', async () =>
       (await fleet.servers.list()).find(({ status }) => status.state === 'StandingBy'),
     )
     await fleet.servers.writeStdin({ namespace: space(), name: idle.metadata.name }, 'silent')
-    await until('it is replaced', async () => {
-      const servers = await fleet.servers.list()
-      const isGone = servers.every(({ metadata }) => metadata.name !== idle.metadata.name)
-      return isGone && servers.some(({ status }) => status.state === 'StandingBy')
-    })
+    await until(
+      'it is replaced',
+      async () => {
+        const servers = await fleet.servers.list()
+        const isGone = servers.every(({ metadata }) => metadata.name !== idle.metadata.name)
+        return isGone && servers.some(({ status }) => status.state === 'StandingBy')
+      },
+      removalMs,
+    )
     await fleet.builds.delete({ namespace: space(), name: 'minecraft' })
   },
 )
