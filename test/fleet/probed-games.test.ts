@@ -318,7 +318,33 @@ describe('a build that says how a game is told', () => {
   })
 })
 
+/** A player comes and leaves, and then another host takes over. */
+async function hostAfterAVisit(scene: Stage, answers: Answers): Promise<Fleet> {
+  answers.players = ['amie']
+  await scene.clock.advance(30 * second)
+  answers.players = []
+  await scene.clock.advance(30 * second)
+  scene.crash()
+  return scene.open()
+}
+
 describe('a new host', () => {
+  it('does not condemn servers of an earlier template by the questions of the new one', async () => {
+    const { answers, scene, fleet } = await opened(probed, { standingBy: 2 })
+    await untilReady(scene, fleet, 2)
+    const names = (await fleet.servers.list()).map(({ metadata }) => metadata.name).toSorted()
+    // New servers never become ready, so that the old ones stay.
+    answers.ready = false
+    const { spec } = await fleet.builds.get('arena')
+    const template = { ...spec.template, metadata: { annotations: { version: '2' } } }
+    await fleet.builds.update('arena', { ...spec, template, game: { ...probed, liveness: { tcp: {} } } })
+    scene.crash()
+    const next = await scene.open()
+    await scene.clock.advance(120 * second)
+    const ready = (await serversBy(next, 'StandingBy')).map(({ metadata }) => metadata.name).toSorted()
+    expect(ready).toEqual(names)
+  })
+
   it('keeps what is known of players until the game says who plays', async () => {
     const { answers, scene, fleet } = await opened({ ...probed, end: { emptySeconds: 60 } })
     await untilReady(scene, fleet, 1)
@@ -336,12 +362,7 @@ describe('a new host', () => {
   it('does not take players of an idle server for those of the session that follows', async () => {
     const { answers, scene, fleet } = await opened({ ...probed, end: { emptySeconds: 60 } })
     await untilReady(scene, fleet, 1)
-    answers.players = ['amie']
-    await scene.clock.advance(30 * second)
-    answers.players = []
-    await scene.clock.advance(30 * second)
-    scene.crash()
-    const next = await scene.open()
+    const next = await hostAfterAVisit(scene, answers)
     await scene.clock.advance(30 * second)
     const name = await allocated(scene, next)
     await scene.clock.advance(300 * second)
@@ -352,12 +373,7 @@ describe('a new host', () => {
     const { answers, scene, fleet } = await opened({ ...probed, end: { emptySeconds: 60 } })
     await untilReady(scene, fleet, 1)
     const name = await allocated(scene, fleet)
-    answers.players = ['amie']
-    await scene.clock.advance(30 * second)
-    answers.players = []
-    await scene.clock.advance(30 * second)
-    scene.crash()
-    const next = await scene.open()
+    const next = await hostAfterAVisit(scene, answers)
     await scene.clock.advance(40 * second)
     expect(await stateOf(next, name)).toMatchObject({ state: 'Active' })
     await scene.clock.advance(60 * second)

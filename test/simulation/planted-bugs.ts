@@ -917,7 +917,7 @@ const probing: readonly PlantedBug[] = [
   },
   {
     name: 'a late report that an instance is pending ends the probes of its game',
-    standsFor: 'a working server is replaced because it is not asked any more',
+    standsFor: 'a working server that is no longer asked is replaced',
     file: 'src/engine/instances/probed-games.ts',
     from: "instance !== undefined && instance.phase !== 'exited'",
     to: "instance?.phase === 'running'",

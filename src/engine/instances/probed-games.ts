@@ -126,8 +126,8 @@ class ProbedGame {
   #failingSince: number | undefined
   #known: Probed
   #spec: GameSpec
-  /** Whether the spec is the one that the server was started with. */
-  readonly #isOutdated: boolean
+  /** Whether the questions are those of a later template, because this host never knew the server's own. */
+  readonly #isSpecGuessed: boolean
   #isReady: boolean
   /** Whether an earlier host has given it its session. */
   readonly #isInherited: boolean
@@ -148,11 +148,11 @@ class ProbedGame {
     this.#ctx = ctx
     this.#deps = deps
     this.#entry = entry
-    this.#isOutdated = isOutdated(entry)
     this.#spec = spec
     this.#known = { ...unprobed, players: entry.players }
-    // It may have been told by an earlier host in words that its build does not have any more.
-    if (this.#isOutdated) this.#told = entry.record.sessions[0]?.number
+    this.#isSpecGuessed = isOutdated(entry)
+    // An earlier host may have told it, in words that its build no longer has.
+    if (this.#isSpecGuessed) this.#told = entry.record.sessions[0]?.number
     this.#isInherited = entry.record.state === 'Active'
     // After a restart of the host, what its record says holds.
     this.#isReady = entry.record.state === 'StandingBy' || entry.record.state === 'Active'
@@ -218,8 +218,8 @@ class ProbedGame {
   }
 
   /**
-   * What to ask the game, or undefined if there is nothing to ask any more. A server of an earlier template is asked what its template was made
-   * for, and one of a build whose spec is invalid, or has become one with an SDK, what it was asked before.
+   * What to ask the game, or undefined once its server has ended. A server keeps its questions while its build has another template, an invalid
+   * spec, or none for games without an SDK.
    */
   #current(): GameSpec | undefined {
     const { instance, record } = this.#entry
@@ -311,6 +311,12 @@ class ProbedGame {
     const wasHealthy = isHealthy(this.#known, spec)
     this.#failingSince ??= clock.elapsed()
     this.#explain(`it does not answer: ${reason}`)
+    // It may lack the port that its build has now, or speak another protocol. The rolling update replaces it.
+    if (this.#isSpecGuessed) {
+      this.#isHeard = true
+      this.#known = afterLostAnswer(this.#known)
+      return
+    }
     // What answers wrongly, or refuses, is there.
     if (FleetError.is(error, 'unavailable') && this.#deps.neighbours.areSilentSince(this.#failingSince)) {
       logger.debug(

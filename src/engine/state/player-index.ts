@@ -52,7 +52,7 @@ export class PlayerIndex {
   }
 
   #add(entry: ServerEntry, player: string): void {
-    // Nobody knows who that is.
+    // The name says nothing about who it is.
     if (isUnnamed(player)) return
     const servers = this.#servers.get(player) ?? new Map<ServerEntry, number>()
     servers.set(entry, (servers.get(entry) ?? 0) + 1)
