@@ -45,6 +45,8 @@ export class InstanceObserver {
     if (instance.phase !== 'exited') this.#deps.starting(entry, instance.phase)
     switch (instance.phase) {
       case 'pending':
+        // It was heard already: the backend is behind.
+        if (entry.record.state !== 'Pending') return
         if (instance.blocked && instance.reason !== entry.pendingReason)
           this.#deps.startBlocked(entry, instance.reason ?? '')
         setPendingReason(this.#ctx, entry, instance.reason)

@@ -116,6 +116,13 @@ describe('an instance event', () => {
     expect([entry('one').pendingReason, running]).toEqual([undefined, ['one']])
   })
 
+  it('says nothing of a server that was heard already: the report of a slow kubelet comes late', async () => {
+    const { tell, entry } = await scene({ one: standsBy })
+    const late = { phase: 'pending', reason: 'starting on north', blocked: true } as const
+    tell((to) => to.changed(anInstance('one', late)))
+    expect([entry('one').record.state, entry('one').pendingReason]).toEqual(['StandingBy', undefined])
+  })
+
   it('changes nothing when it is repeated', async () => {
     const { tell, changes, running } = await scene({ one: starts })
     const before = changes.length
