@@ -184,7 +184,11 @@ export const settings = {
     meaning:
       'Comma-separated origins, such as `https://demand.example`, that this server may call for the scaling policy `webhook` of builds.',
   },
-  COMPAT: { type: ['thundernetes'], meaning: '`thundernetes`: the APIs use the formats of Thundernetes.' },
+  COMPAT: {
+    type: ['thundernetes', 'agones'],
+    meaning:
+      "`thundernetes`: the APIs use the formats of Thundernetes. `agones`: the allocation API also answers callers of Agones' allocator.",
+  },
   SESSION_IDS: {
     type: ['guid', 'any'],
     fallback: 'guid',

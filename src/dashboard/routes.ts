@@ -3,7 +3,7 @@ import { checkFleet, checkOptions } from '../contracts/option-checks.js'
 import {
   type AllocatingFleet,
   allocatingMembers,
-  allocationGroup,
+  allocationGroups,
   allocationOptionTypes,
   type AllocationRoutesOptions,
   routesOptions,
@@ -34,7 +34,7 @@ export function dashboardRoutes(fleet: AllocatingFleet & ManagedFleet, options: 
   checkOptions('dashboardRoutes', options, { ...allocationTypes, ...managementTypes })
   return createRoutes(
     (closing) => [
-      allocationGroup(fleet, options, closing),
+      ...allocationGroups(fleet, options, closing),
       managementGroup(fleet, options, closing),
       dashboardPage().group(options),
     ],

@@ -13,7 +13,7 @@ import { defaultConfirmMs } from '../rules/model/allocation-request.js'
 import { errorCodeHeader } from '../rules/model/wire.js'
 import { isObject } from '../rules/validation/problem.js'
 import { defaultMaxBodyBytes } from './core/bodies.js'
-import { callerOf, type Exchange, type Handler } from './core/exchange.js'
+import { callerOf, callIDHeader, type Exchange, type Handler } from './core/exchange.js'
 import { HttpError, type HttpResponse, retryAfter } from './core/responses.js'
 import { isIdempotentOperation, type Operation, operations } from './operations.js'
 import type { RouteGroup, Routes } from './route-binding.js'
@@ -319,6 +319,7 @@ function headersFor(exchange: Exchange): Readonly<Record<string, string>> {
     const value = exchange.header(name)
     if (value !== undefined) headers[name] = value
   }
+  if (exchange.callID !== undefined) headers[callIDHeader] = exchange.callID
   return headers
 }
 

@@ -61,6 +61,15 @@ const table = {
     query: ['wait'],
     isIdempotent,
   },
+  // Only with `compat: 'agones'`. A call without a session of its own is given one, which goes with it if it is repeated.
+  allocateAsAgones: {
+    method: 'POST',
+    path: '/gameserverallocation',
+    role: 'allocate',
+    api: 'allocation',
+    query: ['wait', 'confirm'],
+    isIdempotent,
+  },
 
   listBuilds: { method: 'GET', path: builds, role: 'read', query: page },
   createBuild: { method: 'POST', path: builds, role: 'manage' },

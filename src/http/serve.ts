@@ -31,14 +31,14 @@ import { openTlsFiles, sharedKeyServer, type TlsOptions } from '../platform/tls.
 import { shown } from '../rules/validation/problem.js'
 import { allowedHosts, type CorsOptions } from './access/browsers.js'
 import { type Authorize, defaultMaxInFlight, type GuardOptions, type RateLimit } from './access/guard.js'
-import { allocationGroup, routesOptions, sessionIDsType } from './api/allocation.js'
+import { allocationGroups, routesOptions, sessionIDsType } from './api/allocation.js'
 import type { EventStreamOptions } from './api/event-stream.js'
 import { managementGroup } from './api/management.js'
 import { type MetricsSource, metricsType, observationGroup } from './api/observation.js'
 import { defaultMaxBodyBytes } from './core/bodies.js'
 import { closeConnection } from './core/node.js'
 import { forwardedGroups, withHeartbeats } from './forwarding.js'
-import type { Compat, SessionIDs } from './openapi/operation-docs.js'
+import { type Compat, compatType, type SessionIDs } from './openapi/operation-docs.js'
 import { createRoutes, type RouteGroup, type Routes } from './route-binding.js'
 
 const defaultAllocationPort = 5_000
@@ -91,9 +91,9 @@ export interface ServeOptions extends CorsOptions {
    */
   readonly insecure?: boolean
   readonly limits?: Partial<ServeLimits>
-  /** Uses another project's JSON format. Default: gamekeeper's own format. */
+  /** Answers clients that were written for another project. Default: gamekeeper's own format alone. */
   readonly compat?: Compat
-  /** Which sessionIDs the allocation API accepts. Default: `any`, or `guid` with `compat`. */
+  /** Which sessionIDs the allocation API accepts. Default: `any`, or `guid` with `compat: 'thundernetes'`. */
   readonly sessionIDs?: SessionIDs
   /** Options for `GET /api/v1/events` in the management API. */
   readonly events?: EventStreamOptions
@@ -104,7 +104,7 @@ export interface ServeOptions extends CorsOptions {
   readonly metrics?: MetricsSource
   /**
    * Served at `/` in the management API: `dashboardPage()` from `gamekeeper/dashboard`. The management API then also answers
-   * allocations, which the page offers. Not served with `compat`, whose formats the page does not read. Default: none.
+   * allocations, which the page offers. Not served with `compat: 'thundernetes'`, whose formats the page does not read. Default: none.
    */
   readonly dashboard?: DashboardPage
   /** Default: warnings and errors go to stderr. false: none. */
@@ -198,7 +198,7 @@ const optionTypes: OptionTypes<ServeOptions> = {
   authorize: aFunction,
   rateLimit: aFunction,
   limits: anObject,
-  compat: aString,
+  compat: compatType,
   sessionIDs: sessionIDsType,
   events: anObject,
   metrics: metricsType,
@@ -234,7 +234,7 @@ type ListenerName = (typeof listenerNames)[number] | 'health' | 'forwarding'
 function allocationOnly(options: ServeOptions, limits: ServeLimits): Routes {
   const { fleet } = options
   const own = routeOptions(options, 'allocation', limits)
-  return createRoutes((closing) => [allocationGroup(fleet, own, closing)], routesOptions(fleet, own))
+  return createRoutes((closing) => allocationGroups(fleet, own, closing), routesOptions(fleet, own))
 }
 
 function managementOnly(options: ServeOptions, limits: ServeLimits): Routes {
@@ -243,8 +243,8 @@ function managementOnly(options: ServeOptions, limits: ServeLimits): Routes {
   return createRoutes(
     (closing) => {
       const groups = [managementGroup(fleet, own, closing), observationGroup(fleet, own)]
-      if (!dashboard || compat !== undefined) return groups
-      return [...groups, dashboard.group(own), allocationGroup(fleet, own, closing)]
+      if (!dashboard || compat === 'thundernetes') return groups
+      return [...groups, dashboard.group(own), ...allocationGroups(fleet, own, closing)]
     },
     routesOptions(fleet, own),
   )
@@ -255,7 +255,8 @@ function forwardedOnly(options: ServeOptions, limits: ServeLimits): Routes {
   const { fleet } = options
   const { allowedOrigins: _, ...own } = routeOptions(options, 'management', limits)
   const routes = createRoutes(
-    (closing) => forwardedGroups(fleet, [managementGroup(fleet, own, closing), allocationGroup(fleet, own, closing)]),
+    (closing) =>
+      forwardedGroups(fleet, [managementGroup(fleet, own, closing), ...allocationGroups(fleet, own, closing)]),
     routesOptions(fleet, own),
   )
   return withHeartbeats(routes, fleet)

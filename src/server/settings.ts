@@ -14,8 +14,6 @@ type Defaulted = { [N in SettingName]: (typeof settings)[N] extends { fallback: 
 const backends = settings.BACKEND.type
 const isolations = settings.ISOLATION.type
 
-const compatFormats: readonly Compat[] = ['thundernetes']
-
 export interface Config {
   readonly backend: (typeof backends)[number]
   readonly isolation: (typeof isolations)[number]
@@ -126,7 +124,7 @@ export function readServerConfig(env: Readonly<Record<string, string | undefined
     tokens,
     tls,
     webhook: readWebhook(variable),
-    compat: compat === undefined ? undefined : oneOf('COMPAT', compat, compatFormats),
+    compat: compat === undefined ? undefined : oneOf('COMPAT', compat, settings.COMPAT.type),
     sessionIDs: oneOf('SESSION_IDS', text('SESSION_IDS'), settings.SESSION_IDS.type),
     apiGroup: readGroup('API_GROUP', text('API_GROUP')),
     allowedHosts: (variable('ALLOWED_HOSTS')?.split(',') ?? []).map((name) => readHost('ALLOWED_HOSTS', name.trim())),

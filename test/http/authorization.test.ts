@@ -22,8 +22,10 @@ import { build, buildID, fleetOf, sessionID } from './fleet.js'
 const token = (name: string) => `${name}-${'x'.repeat(20)}`
 const bearer = (name: string) => ({ headers: { Authorization: `Bearer ${token(name)}` } })
 const answer = () => Promise.resolve({ done: true } as never)
+const listed = { ...build(), metadata: { name: 'arena', namespace: 'default' } } as never
 const fleet = {
   ...fleetOf(answer),
+  builds: { ...fleetOf(answer).builds, list: () => Promise.resolve([listed]) },
   allocate: answer,
   drain: answer,
   explain: answer,
@@ -43,6 +45,7 @@ const maintenance = { at: '2026-01-02T03:04:05Z' }
 /** A request for every operation. */
 const requests = {
   allocate: ['POST', '/api/v1/allocate', { buildID, sessionID }],
+  allocateAsAgones: ['POST', '/gameserverallocation', {}],
   listBuilds: ['GET', '/api/v1/gameserverbuilds'],
   createBuild: ['POST', '/api/v1/gameserverbuilds', build()],
   getBuild: ['GET', one],
@@ -97,7 +100,9 @@ afterEach(() => Promise.all(listeners.map((listener) => listener.close())))
 
 /** Serves the routes through both entry points; returns their URLs. */
 async function served(options: object): Promise<readonly string[]> {
-  const opened = await Promise.all(entryPoints.map(({ open }) => open(fleetRoutes(fleet, options))))
+  const opened = await Promise.all(
+    entryPoints.map(({ open }) => open(fleetRoutes(fleet, { compat: 'agones', ...options }))),
+  )
   listeners.push(...opened)
   return opened.map(({ url }) => url)
 }

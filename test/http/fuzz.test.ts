@@ -16,7 +16,7 @@ import { validator } from './validated.js'
 const small = (name: string, value: unknown): unknown =>
   (name === 'standingBy' || name === 'max') && typeof value === 'number' && value > 9 ? 9 : value
 
-describe.each<OpenApiOptions>([{}, { compat: 'thundernetes' }])(
+describe.each<OpenApiOptions>([{}, { compat: 'thundernetes' }, { compat: 'agones' }])(
   'requests generated from the OpenAPI document for %j',
   (options) => {
     const document = openApiDocument(options)
@@ -43,7 +43,7 @@ describe.each<OpenApiOptions>([{}, { compat: 'thundernetes' }])(
           operation: isObject(operation) ? operation : {},
         }))
         // The other operations belong to `serve` and are tested there.
-        .filter(() => path.startsWith('/api/')),
+        .filter(() => path.startsWith(options.compat === 'agones' ? '/gameserverallocation' : '/api/')),
     )
 
     describe.each(operations)('$method $path', ({ method, path, operation }) => {

@@ -184,6 +184,14 @@ describe.each(cases)('in %s, body parser %s', (name, parses) => {
     expect((await call('GET', `${url.replace('/api/v1', '')}/openapi.json`)).text).toContain('"openapi":"3.1.0"')
   })
 
+  it("callers of Agones' allocator are answered in its format", async () => {
+    const { origin } = await mounted({ compat: 'agones' })
+    const headers = { 'Content-Type': 'application/json' }
+    const body = { gameServerSelectors: [{ matchLabels: { 'agones.dev/fleet': 'arena' } }] }
+    const reply = await call('POST', `${origin}/fleet/gameserverallocation`, { body, headers })
+    expect([reply.status, JSON.parse(reply.text)]).toEqual([429, { code: 8, message: expect.any(String), details: [] }])
+  })
+
   it('authorize gets the path relative to the mount', async () => {
     const seen: string[] = []
     const { url } = await mounted({ authorize: ({ path }) => seen.push(path) < 0 })

@@ -29,7 +29,7 @@ export function validator(options: OpenApiOptions = {}): Validate {
 
   return ({ method, path, status, headers, text }) => {
     // The path without the host app's mount path.
-    const bare = /\/(?:api\/v1\/|metrics|healthz|readyz|openapi)[^?]*/.exec(path)?.[0] ?? ''
+    const bare = /\/(?:api\/v1\/|gameserverallocation|metrics|healthz|readyz|openapi)[^?]*/.exec(path)?.[0] ?? ''
     const found = patterns.find(({ pattern }) => pattern.test(bare))
     const operation = found?.item[method.toLowerCase()]
     if (found === undefined || !isObject(operation)) return undefined

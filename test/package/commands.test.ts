@@ -38,6 +38,12 @@ const table: readonly Commands[] = [
     ran: 'test/server/server.test.ts',
     instead: 'the test starts the server with these variables and others',
   },
+  ...['npx gamekeeper serve', 'curl'].map((begins) => ({
+    page: 'docs/guides/coming-from-agones.md',
+    begins,
+    ran: 'test/e2e/agones-callers.test.ts',
+    instead: 'the test runs a server from the checkout, at ports of its own',
+  })),
   { page: 'docs/simulation.md', begins: 'npm run simulate', ran: 'test/simulation/simulation.test.ts', instead: quick },
   { page: 'docs/explanation/benchmarks.md', begins: 'npm run bench', ran: 'test/bench/bench.test.ts', instead: quick },
   ...['npm', 'npx vitest', 'export', 'docker pull', 'kind'].map((begins) => ({

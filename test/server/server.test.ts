@@ -231,7 +231,7 @@ describe('the settings of the bundled server', () => {
     ['PRE_PULL_IMAGES', 'true', 'must be on or off, but is "true"'],
     ['SAMPLE', 'yes', 'must be on or off, but is "yes"'],
     ['INSECURE', 'yes', 'must be 0 or 1, but is "yes"'],
-    ['COMPAT', 'agones', 'must be thundernetes, but is "agones"'],
+    ['COMPAT', 'multiplay', 'must be thundernetes or agones, but is "multiplay"'],
     ['SESSION_IDS', 'uuid', 'must be guid or any, but is "uuid"'],
     ['API_GROUP', 'mps', 'must be a domain such as mps.gamekeeper.com, but is "mps"'],
     [

@@ -4,6 +4,7 @@
  */
 import { FleetError } from '../../contracts/errors.js'
 import type { AllocationRequest } from '../../rules/model/allocation-request.js'
+import { guidOf } from '../../rules/model/names.js'
 import type { CheckedJoin } from '../../rules/validation/session-schema.js'
 import type { Allocator } from '../allocation/allocator.js'
 import type { AllocateOptions } from '../allocation/call-in-progress.js'
@@ -69,7 +70,7 @@ export class Joins {
 
   /** The players are those whom the session begins with, so they have seats there. */
   #begin(request: CheckedJoin, count: number, options: AllocateOptions): Promise<ServerEntry> {
-    const { buildID, players, select, sessionCookie, sessionID = this.#newID() } = request
+    const { buildID, players, select, sessionCookie, sessionID = guidOf(this.#ctx.clock.randomBytes(16)) } = request
     const target = select ? { select } : { buildID: buildID ?? '' }
     const start: Start = {
       request: { ...target, sessionID, initialPlayers: players, ...(sessionCookie !== undefined && { sessionCookie }) },
@@ -108,12 +109,6 @@ export class Joins {
     const starts = this.#starts.get(key)
     starts?.delete(start)
     if (starts?.size === 0) this.#starts.delete(key)
-  }
-
-  /** A GUID, which every host accepts as a sessionID. */
-  #newID(): string {
-    const hex = Buffer.from(this.#ctx.clock.randomBytes(16)).toString('hex')
-    return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-4${hex.slice(13, 16)}-8${hex.slice(17, 20)}-${hex.slice(20)}`
   }
 }
 

@@ -1,10 +1,10 @@
 /** The allocation API: one operation, which allocates a server to a session. */
+import { systemClock } from '../../contracts/clock.js'
 import { accepted, type ErrorCode, FleetError } from '../../contracts/errors.js'
 import type { AllocateManyOptions, AllocateOptions } from '../../contracts/fleet.js'
 import { defaultLimits } from '../../contracts/options.js'
 import {
   aNumber,
-  aString,
   checkFleet,
   checkOptions,
   type OptionType,
@@ -12,17 +12,19 @@ import {
   strings,
 } from '../../contracts/option-checks.js'
 import { type FleetInternals, internalsOf } from '../../fleet/internals.js'
-import { isGuid } from '../../rules/model/names.js'
+import { guidOf, isGuid } from '../../rules/model/names.js'
+import type { Ref } from '../../rules/model/resources.js'
+import type { GameServer } from '../../rules/model/wire.js'
 import { guidAllocationRequest } from '../../rules/validation/allocation-schema.js'
 import { isObject, shown } from '../../rules/validation/problem.js'
 import { checkFieldNames, compile } from '../../rules/validation/validator.js'
 import type { CorsOptions } from '../access/browsers.js'
 import { ConcurrencyLimit, guard, type GuardOptions, guardOptionTypes } from '../access/guard.js'
 import { defaultMaxBodyBytes, readJson } from '../core/bodies.js'
-import { callerOf, type Exchange, type Handler } from '../core/exchange.js'
-import { allocationStatuses, errorResponse, json } from '../core/responses.js'
+import { callerOf, callIDHeader, type Exchange, type Handler } from '../core/exchange.js'
+import { allocationStatuses, allocatorStatuses, errorResponse, json } from '../core/responses.js'
 import { forwarding } from '../forwarding.js'
-import type { Compat, SessionIDs } from '../openapi/operation-docs.js'
+import { type Compat, compatType, type SessionIDs } from '../openapi/operation-docs.js'
 import {
   createRoutes,
   type PrefixOption,
@@ -31,6 +33,14 @@ import {
   type Routes,
   type RoutesOptions,
 } from '../route-binding.js'
+import type { OperationName } from '../operations.js'
+import {
+  allocationInputOf,
+  allocatorAnswer,
+  allocatorErrorBody,
+  type BuildLookup,
+  readAllocatorRequest,
+} from './agones-allocator.js'
 import { type AnsweredAllocation, dialectOf } from './compat.js'
 import { readFlag, readWaitMs, refuseMisspelled, refuseOptionsIn, waiting, waitOption } from './parameters.js'
 
@@ -40,9 +50,9 @@ export const sessionIDsType: OptionType = {
 }
 
 export interface AllocationRoutesOptions extends GuardOptions, CorsOptions, PrefixOption {
-  /** Uses another project's JSON format, for clients written for that project. Default: gamekeeper's own format. */
+  /** Answers clients that were written for another project. Default: gamekeeper's own format alone. */
   readonly compat?: Compat
-  /** Which sessionIDs are accepted. Default: `any`, or `guid` with `compat`. */
+  /** Which sessionIDs are accepted. Default: `any`, or `guid` with `compat: 'thundernetes'`. */
   readonly sessionIDs?: SessionIDs
   /** Larger bodies get 413. Default 1 MiB. */
   readonly maxBodyBytes?: number
@@ -51,7 +61,7 @@ export interface AllocationRoutesOptions extends GuardOptions, CorsOptions, Pref
 export const allocationOptionTypes: OptionTypes<AllocationRoutesOptions> = {
   ...guardOptionTypes,
   allowedOrigins: strings,
-  compat: aString,
+  compat: compatType,
   maxBodyBytes: aNumber,
   prefix: prefixType,
   sessionIDs: sessionIDsType,
@@ -62,16 +72,21 @@ export interface AllocatingFleet {
   allocate(request: unknown, options?: AllocateOptions): Promise<AnsweredAllocation>
   /** Absent: the API has no batches. */
   allocateMany?(requests: unknown, options?: AllocateManyOptions): Promise<readonly AnsweredResult[]>
+  /** Required for `compat: 'agones'`. */
+  readonly builds?: BuildLookup
+  /** Required for `compat: 'agones'`. */
+  readonly servers?: { get(ref: Ref): Promise<GameServer> }
 }
 
 /** Those that it cannot do without. */
 export const allocatingMembers = ['allocate'] as const
 
-/** `POST /api/v1/allocate` and `POST /api/v1/allocate-many`. */
+/** `POST /api/v1/allocate` and `POST /api/v1/allocate-many`, and with `compat: 'agones'` also `POST /gameserverallocation`. */
 export function allocationRoutes(fleet: AllocatingFleet, options: AllocationRoutesOptions = {}): Routes {
-  checkFleet('allocationRoutes', fleet, allocatingMembers)
   checkOptions('allocationRoutes', options, allocationOptionTypes)
-  return createRoutes((closing) => [allocationGroup(fleet, options, closing)], routesOptions(fleet, options))
+  const needed = options.compat === 'agones' ? [...allocatingMembers, 'builds', 'servers'] : allocatingMembers
+  checkFleet('allocationRoutes', fleet, needed)
+  return createRoutes((closing) => allocationGroups(fleet, options, closing), routesOptions(fleet, options))
 }
 
 /** The options of routes that include allocations. */
@@ -80,11 +95,11 @@ export function routesOptions(fleet: AllocatingFleet, options: RoutesOptions): R
   return { allowedOrigins, prefix, compat, sessionIDs: sessionIDsOf(options), maxWaitMs: maxWaitMsOf(fleet) }
 }
 
-export function allocationGroup(
+export function allocationGroups(
   fleet: AllocatingFleet,
   options: AllocationRoutesOptions,
   closing: AbortSignal,
-): RouteGroup {
+): readonly RouteGroup[] {
   const { compat, maxBodyBytes = defaultMaxBodyBytes } = options
   const maxWaitMs = maxWaitMsOf(fleet)
   const allocationGuard = guard(options)
@@ -95,8 +110,8 @@ export function allocationGroup(
   const held = new ConcurrencyLimit(maxWaiting)
   const { inFlight } = allocationGuard
 
-  const parametersOf = (exchange: Exchange) => {
-    if (compat === undefined) refuseMisspelled(exchange, 'allocate')
+  const parametersOf = (exchange: Exchange, operation: OperationName = 'allocate') => {
+    if (compat !== 'thundernetes') refuseMisspelled(exchange, operation)
     return { waitMs: readWaitMs(exchange, maxWaitMs), confirm: readFlag(exchange, 'confirm') }
   }
   const requestIn = (body: unknown) => {
@@ -112,14 +127,17 @@ export function allocationGroup(
     if (needsGuid && Array.isArray(batch.requests)) batch.requests.forEach(requireGuid)
     return { waitMs, batch }
   }
-  const allocate: Handler = async (exchange) => {
-    const { waitMs, confirm } = parametersOf(exchange)
-    const request = requestIn(await readJson(exchange, maxBodyBytes))
+  const allocated = (exchange: Exchange, request: unknown, { waitMs, confirm }: ReturnType<typeof parametersOf>) => {
     const caller = callerOf(exchange)
-    if (!confirm && !waitMs) return answer(await fleet.allocate(request, { caller }))
+    if (!confirm && !waitMs) return fleet.allocate(request, { caller })
     const allocateOptions = { caller, ...(waitMs !== undefined && { waitMs }), ...(confirm && { confirm }) }
     const work = (signal: AbortSignal) => fleet.allocate(request, { ...allocateOptions, signal })
-    return answer(await inFlight.whileUncounted(() => waiting(exchange, closing, work)))
+    return inFlight.whileUncounted(() => waiting(exchange, closing, work))
+  }
+  const allocate: Handler = async (exchange) => {
+    const parameters = parametersOf(exchange)
+    const request = requestIn(await readJson(exchange, maxBodyBytes))
+    return answer(await allocated(exchange, request, parameters))
   }
   const allocateBatch = fleet.allocateMany?.bind(fleet)
   const allocateMany: Handler | undefined =
@@ -134,9 +152,26 @@ export function allocationGroup(
     })
   const inTrace = (handler: Handler) => (inRequest ? traced(inRequest, handler) : handler)
 
-  return {
+  const readAsAgones = async (exchange: Exchange) => {
+    const parameters = parametersOf(exchange, 'allocateAsAgones')
+    const asked = readAllocatorRequest(await readJson(exchange, maxBodyBytes))
+    const sessionID = asked.request.sessionID ?? callIDOf(exchange)
+    if (needsGuid) requireGuid({ sessionID })
+    return { parameters, asked, sessionID }
+  }
+  const allocateAsAgones: Handler = async (exchange) => {
+    const { builds, servers } = fleet
+    if (!builds || !servers) throw new FleetError('unsupported', 'this fleet does not look up builds and servers')
+    const { parameters, asked, sessionID } = await readAsAgones(exchange)
+    const allocation = await allocated(exchange, await allocationInputOf(asked, sessionID, builds), parameters)
+    // The allocation holds, whatever becomes of what the answer also says of the server.
+    const server = allocation.server && (await servers.get(allocation.server).catch(() => undefined))
+    return json(200, allocatorAnswer(allocation, server))
+  }
+
+  const own: RouteGroup = {
     handlers: { allocate: inTrace(allocate), allocateMany: allocateMany && inTrace(allocateMany) },
-    errorResponse: (error) => errorResponse(error, allocationStatuses, compat !== undefined),
+    errorResponse: (error) => errorResponse(error, allocationStatuses, dialect.errorBody),
     guard: allocationGuard,
     forward:
       link &&
@@ -146,12 +181,40 @@ export function allocationGroup(
         maxBodyBytes,
         async check(exchange, { name }) {
           if (name === 'allocateMany') return readMany(exchange)
+          if (name === 'allocateAsAgones') return readAsAgones(exchange)
           parametersOf(exchange)
           return requestIn(await readJson(exchange, maxBodyBytes))
         },
         uncounted: (work) => held.whileCounted(() => inFlight.whileUncounted(work)),
       }),
     observers,
+  }
+  if (compat !== 'agones') return [own]
+  const asAgones: RouteGroup = {
+    ...own,
+    handlers: { allocateAsAgones: inTrace(allocateAsAgones) },
+    errorResponse: (error) => errorResponse(error, allocatorStatuses, allocatorErrorBody),
+    forward: (operation, handle) => waitingAsPreferred(own.forward?.(operation, handle) ?? handle, maxWaitMs),
+  }
+  return [own, asAgones]
+}
+
+/** The session of a caller that repeats a call with the same header, and else a new one. */
+function callIDOf(exchange: Exchange): string {
+  // The draft of the header has quotes around its value, and most callers leave them out.
+  const given = exchange.header(callIDHeader)?.replace(/^"(.*)"$/, '$1')
+  return (exchange.callID ??= given ?? guidOf(systemClock.randomBytes(16)))
+}
+
+/** Reads `Prefer: wait=<seconds>` as `?wait=`, for callers that cannot change the URL. Of a longer wait, what is possible. */
+function waitingAsPreferred(handle: Handler, maxWaitMs: number): Handler {
+  return (exchange) => {
+    const [, seconds] =
+      /(?:^|[,;])\s*wait\s*=\s*"?(\d{1,9})"?\s*(?:$|[,;])/i.exec(exchange.header('prefer') ?? '') ?? []
+    if (seconds !== undefined && exchange.query('wait') === undefined) {
+      exchange.limitWait(Math.min(Number(seconds) * 1_000, maxWaitMs))
+    }
+    return handle(exchange)
   }
 }
 
@@ -167,8 +230,8 @@ export function maxWaitMsOf(fleet: object): number {
   return internalsOf(fleet)?.maxWaitMs ?? defaultLimits.maxWaitMs
 }
 
-/** A compatibility format implies GUIDs, which its clients expect. */
-function sessionIDsOf({ compat, sessionIDs = compat === undefined ? 'any' : 'guid' }: RoutesOptions): SessionIDs {
+/** The clients of Thundernetes expect GUIDs. */
+function sessionIDsOf({ compat, sessionIDs = compat === 'thundernetes' ? 'guid' : 'any' }: RoutesOptions): SessionIDs {
   return sessionIDs
 }
 

@@ -33,12 +33,14 @@ export interface Dialect {
   request(body: unknown): unknown
   /** Converts the response to an allocation. */
   allocation(allocation: AnsweredAllocation): AllocationBody
+  /** The body of an error. Undefined: gamekeeper's own. */
+  readonly errorBody: ((message: string) => unknown) | undefined
   /** Returned as the servers or details of a build that does not exist. If undefined, the response is 404. */
   readonly ofMissingBuild: unknown
 }
 
 export function dialectOf(compat: Compat | undefined): Dialect {
-  return compat === undefined ? native : thundernetes
+  return compat === 'thundernetes' ? thundernetes : native
 }
 
 /**
@@ -56,6 +58,7 @@ const native: Dialect = {
   buildDetail: (detail) => detail,
   request: (body) => body,
   allocation: withDetails,
+  errorBody: undefined,
   ofMissingBuild: undefined,
 }
 
@@ -80,6 +83,8 @@ const thundernetes: Dialect = {
   buildDetail: ({ items }) => listOf(items),
   request: (body) => knownIn(inKnownCase(body, allocationFields), allocationFields),
   allocation: ({ IPV4Address, Ports, SessionID }) => ({ IPV4Address, Ports, SessionID }),
+  // Its clients accept no other field.
+  errorBody: (error) => ({ error }),
   ofMissingBuild: listOf([]),
 }
 

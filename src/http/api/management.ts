@@ -6,7 +6,6 @@ import type { Builds, Details, Fleet, MaintenanceTarget, Servers } from '../../c
 import {
   anObject,
   aNumber,
-  aString,
   checkFleet,
   checkOptions,
   type OptionTypes,
@@ -41,7 +40,7 @@ import {
   slowAnswer,
 } from '../core/responses.js'
 import { forwarding } from '../forwarding.js'
-import type { Compat } from '../openapi/operation-docs.js'
+import { type Compat, compatType } from '../openapi/operation-docs.js'
 import {
   createRoutes,
   type Handlers,
@@ -53,7 +52,7 @@ import {
 import {
   type AllocatingFleet,
   allocatingMembers,
-  allocationGroup,
+  allocationGroups,
   allocationOptionTypes,
   type AllocationRoutesOptions,
   maxWaitMsOf,
@@ -84,7 +83,7 @@ export interface ManagementOptions extends GuardOptions, CorsOptions, PrefixOpti
 export const managementOptionTypes: OptionTypes<ManagementOptions> = {
   ...guardOptionTypes,
   allowedOrigins: strings,
-  compat: aString,
+  compat: compatType,
   events: anObject,
   maxBodyBytes: aNumber,
   prefix: prefixType,
@@ -136,7 +135,7 @@ export function fleetRoutes(fleet: AllocatingFleet & ManagedFleet, options: Flee
   checkFleet('fleetRoutes', fleet, [...allocatingMembers, ...managedMembers])
   checkOptions('fleetRoutes', options, { ...allocationOptionTypes, ...managementOptionTypes })
   return createRoutes(
-    (closing) => [allocationGroup(fleet, options, closing), managementGroup(fleet, options, closing)],
+    (closing) => [...allocationGroups(fleet, options, closing), managementGroup(fleet, options, closing)],
     routesOptions(fleet, options),
   )
 }
@@ -152,7 +151,8 @@ export function managementGroup(fleet: ManagedFleet, options: ManagementOptions,
   const held = new ConcurrencyLimit(maxWaiting)
   const uncounted = <T>(work: () => Promise<T>) =>
     held.whileCounted(() => managementGuard.inFlight.whileUncounted(work))
-  const context: Context = { dialect: dialectOf(compat), maxBodyBytes, closing }
+  const dialect = dialectOf(compat)
+  const context: Context = { dialect, maxBodyBytes, closing }
   return {
     handlers: {
       ...buildHandlers(fleet, context),
@@ -166,7 +166,7 @@ export function managementGroup(fleet: ManagedFleet, options: ManagementOptions,
       ...fleetHandlers(fleet, context),
       readEvents: events && eventStream({ ...fleet, events }, options.events, closing),
     },
-    errorResponse: (error) => errorResponse(error, managementStatuses, compat !== undefined),
+    errorResponse: (error) => errorResponse(error, managementStatuses, dialect.errorBody),
     guard: managementGuard,
     forward: link && forwarding({ link, closing, maxBodyBytes, uncounted }),
     observers,

@@ -58,6 +58,8 @@ export abstract class Exchange implements ApiRequest {
   identity: Identity | undefined
   /** Set on a request that another host has forwarded: who sent it to that host. */
   forwardedCaller: Caller | undefined
+  /** Names the call, so that it can be repeated. Set by the handler of an operation that needs one, and forwarded with it. */
+  callID: string | undefined
   #search: string
   readonly #params: Params
   #body: Promise<Uint8Array> | undefined
@@ -122,6 +124,9 @@ export abstract class Exchange implements ApiRequest {
     this.#search = query.toString()
   }
 }
+
+/** The header with which a caller names a call that it may repeat. */
+export const callIDHeader = 'idempotency-key'
 
 export type Handler = (exchange: Exchange) => Promise<HttpResponse>
 

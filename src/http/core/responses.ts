@@ -116,24 +116,31 @@ export const allocationStatuses: Statuses = Object.freeze({
   'ports-exhausted': 503,
 })
 
+/** In Agones, a build that does not exist is a label that no server has. */
+export const allocatorStatuses: Statuses = Object.freeze({ ...allocationStatuses, 'not-found': 429, conflict: 409 })
+
 /**
  * Converts anything a handler throws to a response with the messages of the error and its causes, but without a stack trace.
- * `isStrict`: the body has only the field `error`, for clients that accept nothing else.
+ * `bodyOf`: the body in another project's format. Default: gamekeeper's own.
  */
-export function errorResponse(error: unknown, statuses: Statuses, isStrict = false): HttpResponse {
-  if (error instanceof HttpError) return isStrict ? strict(error.response, error.message) : error.response
+export function errorResponse(error: unknown, statuses: Statuses, bodyOf?: ErrorBody): HttpResponse {
+  if (error instanceof HttpError) return withBody(error.response, error.message, bodyOf)
   const code = FleetError.is(error) ? error.code : 'internal'
   // An error from another version of this package may have a code that is unknown here.
   const status = statuses[code] ?? 500
   const details = FleetError.is(error) ? error.details : undefined
   const message = describe(error)
   const full = failure(status, code, message, headersOf(status), details)
-  const response = isStrict ? strict(full, message) : full
+  const response = withBody(full, message, bodyOf)
   return code === 'closed' || code === 'not-leader' ? { ...response, closesConnection: true } : response
 }
 
-function strict(response: HttpResponse, error: string): HttpResponse {
-  return { ...response, body: JSON.stringify({ error }) }
+type ErrorBody = (message: string, code: ErrorCode) => unknown
+
+function withBody(response: HttpResponse, message: string, bodyOf: ErrorBody | undefined): HttpResponse {
+  if (bodyOf === undefined) return response
+  const code = outcomeOf(response)
+  return { ...response, body: JSON.stringify(bodyOf(message, code === 'ok' ? 'internal' : code)) }
 }
 
 function headersOf(status: number): Readonly<Record<string, string>> | undefined {

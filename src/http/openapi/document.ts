@@ -4,6 +4,7 @@ import { continueHeader } from '../../rules/model/wire.js'
 import { operationNames, type OperationRow, operations, probeNames, probes, type Route } from '../operations.js'
 import { SchemaComponents, type SchemaReference } from './json-schema.js'
 import {
+  compatType,
   type DescriptionOptions,
   type DocumentedName,
   type OperationDoc,
@@ -29,7 +30,7 @@ export interface OpenApiDocument {
 export function openApiDocument(options: OpenApiOptions = {}): OpenApiDocument {
   checkOptions<OpenApiOptions>('openApiDocument', options, {
     operations: strings,
-    compat: aString,
+    compat: compatType,
     sessionIDs: aString,
     maxWaitMs: aNumber,
   })
@@ -87,6 +88,9 @@ interface Described {
 function operationObject({ name, row, doc, options, schemas }: Described): unknown {
   const { role, api = 'management', query = [] } = row
   const { tag = api, summary, headers = [], body, isBodyOptional = false, status = 200, answer, unavailable } = doc
+  const { errorBody: ownBody } = doc
+  const errorOf = (error: ErrorStatus) =>
+    ownBody ? errorResponse(error, schemas.refTo(ownBody)) : { $ref: `#/components/responses/Error${error}` }
   const descriptions: Readonly<Record<string, object>> = queryDocs(options, doc.wait)
   const parameters = [
     ...query.map((parameter) => ({ name: parameter, ...descriptions[parameter], in: 'query' })),
@@ -108,14 +112,15 @@ function operationObject({ name, row, doc, options, schemas }: Described): unkno
         ...(query.includes('continue') && pageHeaders),
         content: contentOf(answer, schemas),
       },
-      ...Object.fromEntries(errors.map((error) => [error, { $ref: `#/components/responses/Error${error}` }])),
+      ...Object.fromEntries(errors.map((error) => [error, errorOf(error)])),
       ...(unavailable && { 503: errorResponse(503, schemas.refTo(unavailable)) }),
     },
   }
 }
 
-function usualErrors(row: Described['row'], { body }: OperationDoc): readonly number[] {
-  return [...(body || row.query ? [400] : []), ...(parametersIn(row).length > 0 ? [404] : []), ...(body ? [413] : [])]
+function usualErrors(row: Described['row'], { body }: OperationDoc): readonly ErrorStatus[] {
+  const errors = { 400: body || row.query, 404: parametersIn(row).length > 0, 413: body }
+  return ([400, 404, 413] as const).filter((status) => errors[status])
 }
 
 const pageHeaders = {

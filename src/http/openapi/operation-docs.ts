@@ -1,6 +1,7 @@
 /**
  * What the OpenAPI document says about each operation, besides its row in the table of operations: words, and the schemas of bodies.
  */
+import type { OptionType } from '../../contracts/option-checks.js'
 import { defaultLimits } from '../../contracts/options.js'
 import { confirmTimeoutMs } from '../../rules/model/allocation-request.js'
 import { allocation, allocationRequest, guidAllocationRequest } from '../../rules/validation/allocation-schema.js'
@@ -25,6 +26,7 @@ import {
 } from '../../rules/validation/session-schema.js'
 import { serverDataUpdateSchema } from '../../rules/lifecycle/server-data.js'
 import type { OperationName, ProbeName, QueryParameterName } from '../operations.js'
+import { allocatorResponse, allocatorError, allocatorRequest } from './agones-schemas.js'
 import type { BodySchema } from './json-schema.js'
 import {
   appliedBuild,
@@ -56,8 +58,18 @@ import {
   unready,
 } from './schemas.js'
 
-/** `thundernetes`: the JSON of that project's GameServer API. */
-export type Compat = 'thundernetes'
+export const compatFormats = ['thundernetes', 'agones'] as const
+
+/**
+ * `thundernetes`: the JSON of that project's GameServer API replaces gamekeeper's own. `agones`: the allocation API also answers
+ * `POST /gameserverallocation`, in the JSON of Agones' allocator.
+ */
+export type Compat = (typeof compatFormats)[number]
+
+export const compatType: OptionType = {
+  must: `must be ${compatFormats.map((format) => `'${format}'`).join(' or ')}`,
+  is: (value) => compatFormats.some((format) => format === value),
+}
 
 /** `guid`: GUIDs only, as in the service description. `any`: 1 to 128 visible characters. */
 export type SessionIDs = 'guid' | 'any'
@@ -88,6 +100,8 @@ export interface OperationDoc {
    * the path.
    */
   readonly errors?: readonly (400 | 404 | 409 | 413)[]
+  /** Body of the errors. Default: gamekeeper's own. */
+  readonly errorBody?: BodySchema
   /** Body of a 503 response, if it is not always an error. */
   readonly unavailable?: BodySchema
 }
@@ -192,6 +206,22 @@ export function operationDocs({ compat, sessionIDs }: DescriptionOptions = {}): 
       body: batchRequest(request),
       answer: batchAnswer,
       errors: [400, 404, 413],
+    },
+    allocateAsAgones: {
+      summary:
+        "Allocates a server to a caller of Agones' allocator. Only with `compat: 'agones'`. Calls with the same Idempotency-Key get the same server.",
+      wait: `${waitForServer} The header \`Prefer: wait=<seconds>\` means the same.`,
+      headers: [
+        {
+          name: 'Idempotency-Key',
+          description: 'The sessionID, unless an annotation has it. Default: a new GUID.',
+          schema: { type: 'string' },
+        },
+      ],
+      body: allocatorRequest,
+      answer: allocatorResponse,
+      errors: [400, 409, 413],
+      errorBody: allocatorError,
     },
     listBuilds: { summary: 'Lists all builds.', answer: isThundernetes ? gameServerBuildList : gameServerBuilds },
     createBuild: {

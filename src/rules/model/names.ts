@@ -74,6 +74,12 @@ export function isGuid(text: string): boolean {
   return text.length === guidLength && guid.test(text)
 }
 
+/** A GUID of 16 random bytes, which every host accepts as a sessionID. */
+export function guidOf(bytes: Uint8Array): string {
+  const hex = Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join('')
+  return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-4${hex.slice(13, 16)}-8${hex.slice(17, 20)}-${hex.slice(20)}`
+}
+
 /**
  * Returns the same key for ids of the same session. GUIDs that differ only in case are the same. All other ids are compared
  * exactly: neither case nor Unicode normalization is ignored.
