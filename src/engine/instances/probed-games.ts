@@ -155,12 +155,13 @@ class ProbedGame {
     this.#known = { ...unprobed, players: entry.players }
     this.#isSpecGuessed = isOutdated(entry)
     // An earlier host may have told it, in words that its build no longer has.
-    if (this.#isSpecGuessed) this.#told = entry.record.sessions[0]?.number
+    const [session] = entry.record.sessions
+    if (this.#isSpecGuessed) this.#told = session?.number
     this.#isInherited = entry.record.state === 'Active'
     // After a restart of the host, what its record says holds.
-    const { sessions, state } = entry.record
-    const hasStarted = !spec.session?.startsGame || this.#isSpecGuessed || sessions[0]?.told === true
-    this.#isReady = hasStarted && (state === 'StandingBy' || state === 'Active')
+    const { state } = entry.record
+    const hasStarted = !spec.session?.startsGame || (session && (session.told || session.number === this.#told))
+    this.#isReady = hasStarted === true && (state === 'StandingBy' || state === 'Active')
   }
 
   /** Servers that are known to be ready are spread over seconds, because a host finds all of them at once. */

@@ -6,15 +6,23 @@ import type { World } from '../world/world.js'
 /** The line that tells a game of its session. */
 const sessionLine = 'session {sessionID} for {players}'
 
+/** Whether the games of this build start with their sessions. */
+export function startsWithSession(world: World, name: string): boolean {
+  return name === 'arena' && world.probedBuilds.includes(name)
+}
+
 /** What a build of games without an SDK has, or nothing for other builds. */
 export function someProbes(world: World, name: string): Pick<BuildSpec, 'sdk' | 'game'> {
   if (!world.probedBuilds.includes(name)) return {}
   const liveness: NetworkProbe | undefined = world.chance(0.3) ? { tcp: {} } : undefined
+  const readiness =
+    world.oneOf<ReadinessProbe>([{ query: { protocol: 'a2s' } }, { tcp: {} }, { runningSeconds: 3 }]) ?? {}
+  const startsGame = startsWithSession(world, name)
   const game: GameSpec = {
-    readiness: world.oneOf<ReadinessProbe>([{ query: { protocol: 'a2s' } }, { tcp: {} }, { runningSeconds: 3 }]) ?? {},
+    readiness: startsGame && readiness.runningSeconds !== undefined ? { tcp: {} } : readiness,
     players: world.chance(0.7) ? { query: { protocol: 'a2s' } } : { http: { path: '/', field: 'players' } },
     ...(liveness && { liveness }),
-    session: { stdin: sessionLine },
+    session: { stdin: sessionLine, ...(startsGame && { startsGame }) },
     ...(world.chance(0.85) && { end: { emptySeconds: world.between(3, 30) } }),
     periodSeconds: world.between(1, 4),
     timeoutSeconds: world.between(1, 2),
