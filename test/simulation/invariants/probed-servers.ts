@@ -1,6 +1,6 @@
 /**
  * Invariants of games without an SDK: no lost answer ends a session, nor makes a server Unhealthy before as many in a row are lost as its build
- * says. A session ends for lack of players only after some were there, and only by what the game has said itself. A game is told of its own
+ * says. A session ends by a line of the log only if its game has printed that, and for lack of players only after some were there, and only by what the game has said itself. A game is told of its own
  * session, at least once, and again only if it is not known whether the last time has worked. A game that starts with its session is asked nothing
  * before, and its session is confirmed only once it has answered.
  */
@@ -147,7 +147,9 @@ export class ProbedServers implements ProberObserver {
       const hasFailed = (this.#failedAt.get(record.uid) ?? -Infinity) >= this.world.elapsedMs - storedMs
       return hasFailed ? undefined : 'too few of its probes have failed'
     }
-    if (reason === 'Exited' && message.includes(sessionOver)) return this.#objectionToEmpty(host, record)
+    if (reason === 'Exited' && message.includes(sessionOver)) {
+      return message.includes(logSays) ? this.#objectionToLog(record) : this.#objectionToEmpty(host, record)
+    }
     if (reason === 'Unclaimed' && this.#emptyFor(host, record.uid) === undefined)
       return 'its game has not said that nobody plays'
     return undefined
@@ -156,6 +158,13 @@ export class ProbedServers implements ProberObserver {
   /** True if the fleet has ended the server because its game says that the session is over. */
   isEndOfSession({ message, reason }: EventOf<'ServerEnding'>): boolean {
     return reason === 'Exited' && message.includes(sessionOver)
+  }
+
+  #objectionToLog({ address, sessions }: Server): string | undefined {
+    const game = address === undefined ? undefined : this.deps().backend.everAt(address)?.game
+    return game?.isOver && game.session === sessions[0]?.id
+      ? undefined
+      : 'its game has not printed that its match is over'
   }
 
   #objectionToEmpty(host: Host, { build, namespace, uid }: Server): string | undefined {
@@ -209,6 +218,8 @@ export class ProbedServers implements ProberObserver {
     for (const { record } of all) {
       const { name, sessions, state } = record
       if (state === 'Active' && !sessions[0]?.told) this.world.violate(`${name} is not stored as told`)
+      if (state === 'Active' && gameOf(record)?.isOver)
+        this.world.violate(`${name} is Active, although its log says that its match is over`)
       if (startsWithSession(this.world, record.build)) continue
       if (state === 'StandingBy' && someAnswer && gameOf(record)?.isHanging)
         this.world.violate(`${name} is standing by, but answers no probe`)
@@ -232,5 +243,6 @@ export class ProbedServers implements ProberObserver {
 
 /** In the message of an end that the fleet has found out. */
 const sessionOver = 'the session is over: '
+const logSays = 'its log says: '
 /** A call that takes longer counts as lost. */
 const answerMs = 60_000
