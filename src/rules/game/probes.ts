@@ -66,7 +66,7 @@ export interface ReadinessProbe extends NetworkProbe {
 
 /** What the fleet asks a game without an SDK, and how the game learns of a session. */
 export interface GameSpec {
-  /** When a server is ready: once this passes. */
+  /** When a server is ready: once this passes. With `session.startsGame`, when it is ready for the players of its session. */
   readonly readiness: ReadinessProbe
   /** Whether a ready server still works. Default: the query of `players`, or without one, that its process runs. */
   readonly liveness?: NetworkProbe
@@ -76,6 +76,8 @@ export interface GameSpec {
   readonly session?: {
     /** A line for its standard input, in which `{sessionID}`, `{cookie}` and `{players}` stand for those of the session. */
     readonly stdin: string
+    /** True if the game itself starts with its session, as of a script that waits for the line: it is asked nothing before that. Default: false. */
+    readonly startsGame?: boolean
   }
   /** When a session is over, besides with the end of its process. At least one of the fields is given. */
   readonly end?: {

@@ -175,6 +175,11 @@ export const gameSchema = {
             'A line for its standard input, which the template must open with stdin: true. {sessionID}, {cookie} and {players} stand for those of the session.',
           examples: ['match {sessionID}'],
         },
+        startsGame: {
+          type: 'boolean',
+          description:
+            'Whether the game itself starts with its session, as of a script that waits for the line. Until then the server stands by as soon as its process runs, and nothing is asked; from then on, readiness says when the session is confirmed. Default: false.',
+        },
       },
     },
     end: {
@@ -267,11 +272,17 @@ function checkPorts(game: GameSpec, exposed: readonly number[]): Refused | undef
 }
 
 function checkNeeds(
-  { end, players, session }: GameSpec,
+  { end, players, readiness, session }: GameSpec,
   { template }: Pick<BuildSpec, 'template'>,
 ): Refused | undefined {
   if (end?.emptySeconds !== undefined && !players) {
     return invalid('spec.game.end.emptySeconds', 'needs spec.game.players, which says who plays')
+  }
+  if (session?.startsGame && readiness.runningSeconds !== undefined) {
+    return invalid(
+      'spec.game.readiness.runningSeconds',
+      'counts from the start of the process; with spec.game.session.startsGame, choose a probe that passes once the game has started',
+    )
   }
   if (session && !gameContainerOf(template).stdin) {
     return invalid(

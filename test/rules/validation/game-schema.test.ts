@@ -19,6 +19,7 @@ describe('a game without an SDK', () => {
     { game: { readiness: { runningSeconds: 0 } }, portsToExpose: [] },
     { game: { readiness: { udp: { send: 'ffffffff54', expect: 'FF' } } } },
     { game: { readiness: { http: { path: '/ready?x=1', port: 7777 } } } },
+    { game: { ...game, session: { stdin: 'x', startsGame: true } } },
     { game: { ...game, players: { query: { protocol: 'a2s' } }, end: { emptySeconds: 60 } } },
     { game: { ...game, players: { http: { path: '/status', field: 'players.0.count' } } } },
     {
@@ -58,6 +59,10 @@ describe('a game without an SDK', () => {
     [
       { game: { ...game, session: { stdin: 'x' } }, template: { spec: { containers: [{ name: 'game' }] } } },
       'spec.game.session.stdin needs a standard input',
+    ],
+    [
+      { game: { readiness: { runningSeconds: 1 }, session: { stdin: 'x', startsGame: true } } },
+      'spec.game.readiness.runningSeconds counts from the start of the process',
     ],
   ])('%j: %s', (spec, problem) => expect(problemOf(spec)).toContain(problem))
 })
