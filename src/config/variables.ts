@@ -47,6 +47,10 @@ export const settings = {
       "URL at which callers reach the allocation API if it is not this server's own, for the log line `ready`. The Service's, in `examples/kubernetes`.",
   },
   MANAGEMENT_URL: { meaning: 'The same for the management API.' },
+  GRPC_PORT: {
+    type: 'number',
+    meaning: "Port for gRPC callers of Agones' allocator. 0: any free port. Only with COMPAT=agones. Default: none.",
+  },
   HEALTH_PORT: {
     type: 'number',
     meaning:

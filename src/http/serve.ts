@@ -1,6 +1,6 @@
 /** Serves the allocation API and the management API, each on its own port. */
 import type { ServerResponse } from 'node:http'
-import { Server as TlsServer } from 'node:https'
+import { Server as TlsServer } from 'node:tls'
 import { FleetError } from '../contracts/errors.js'
 import type { Fleet } from '../contracts/fleet.js'
 import { type Logger, loggerOf } from '../contracts/logger.js'
@@ -31,18 +31,20 @@ import { openTlsFiles, sharedKeyServer, type TlsOptions } from '../platform/tls.
 import { shown } from '../rules/validation/problem.js'
 import { allowedHosts, type CorsOptions } from './access/browsers.js'
 import { type Authorize, defaultMaxInFlight, type GuardOptions, type RateLimit } from './access/guard.js'
-import { allocationGroups, routesOptions, sessionIDsType } from './api/allocation.js'
+import { allocationGroups, maxWaitMsOf, routesOptions, sessionIDsType } from './api/allocation.js'
 import type { EventStreamOptions } from './api/event-stream.js'
 import { managementGroup } from './api/management.js'
 import { type MetricsSource, metricsType, observationGroup } from './api/observation.js'
 import { defaultMaxBodyBytes } from './core/bodies.js'
 import { closeConnection } from './core/node.js'
 import { forwardedGroups, withHeartbeats } from './forwarding.js'
+import { grpcServer } from './grpc/grpc-server.js'
 import { type Compat, compatType, type SessionIDs } from './openapi/operation-docs.js'
 import { createRoutes, type RouteGroup, type Routes } from './route-binding.js'
 
 const defaultAllocationPort = 5_000
 const defaultManagementPort = 5_001
+const defaultGrpcPort = 8_443
 
 interface PortOptions {
   /** Default `127.0.0.1`. */
@@ -81,6 +83,11 @@ export interface ServeOptions extends CorsOptions {
    * hosts. Default: no such listener.
    */
   readonly forwarding?: PortOptions
+  /**
+   * The listener for gRPC callers of Agones' allocator, with their client certificates if `tls.ca` is set. Requires `compat: 'agones'`.
+   * Default: no such listener.
+   */
+  readonly grpc?: ListenerOptions
   /** Called before every operation, but not on the health listener. Default: allows every caller. */
   readonly authorize?: Authorize
   /** Called before every operation. Default: no limit. */
@@ -120,6 +127,8 @@ export interface Served {
   readonly healthUrl: string | undefined
   /** `https://127.0.0.1:5002`. Undefined without the option `forwarding`. */
   readonly forwardingUrl: string | undefined
+  /** `http://127.0.0.1:8443`. Undefined without the option `grpc`. */
+  readonly grpcUrl: string | undefined
   /** `host:port` at which game servers reach the fleet's agent. Undefined if the fleet runs no agent. */
   readonly agentAddress: string | undefined
   /**
@@ -146,6 +155,16 @@ export async function serve(options: ServeOptions): Promise<Served> {
   const limits = resolveServeLimits(options.limits, maxWaitMs)
   const listeners: Listener[] = []
   const close = () => Promise.all(listeners.map((listener) => listener.close()))
+  const openGrpc = async (listener: ListenerOptions) => {
+    const opened = await openGrpcListener(allocationOnly(options, limits, 'grpc'), {
+      options,
+      listener,
+      limits,
+      logger,
+    })
+    listeners.push(opened)
+    return opened.url
+  }
   const open = async (option: ListenerName, routes: Routes, defaultPort: number) => {
     const listener = await openListener(routes, {
       limits,
@@ -164,12 +183,14 @@ export async function serve(options: ServeOptions): Promise<Served> {
     const peers = options.forwarding
     const forwardingUrl = peers && (await open('forwarding', forwardedOnly(options, limits), peers.port))
     const healthUrl = options.health && (await open('health', healthOnly(options), options.health.port))
+    const grpcUrl = options.grpc && (await openGrpc(options.grpc))
     let closed: Promise<unknown> | undefined
     return {
       allocationUrl,
       managementUrl,
       healthUrl,
       forwardingUrl,
+      grpcUrl,
       agentAddress: fleet.agentAddress,
       async handOver() {
         for (const listener of listeners) listener.leave()
@@ -192,6 +213,7 @@ const optionTypes: OptionTypes<ServeOptions> = {
   management: anObject,
   health: anObject,
   forwarding: anObject,
+  grpc: anObject,
   insecure: aBoolean,
   allowedHosts: strings,
   allowedOrigins: strings,
@@ -216,6 +238,9 @@ function checkServeOptions(options: ServeOptions): void {
   if (forwarding && !internalsOf(options.fleet)?.link) {
     throw new FleetError('invalid', 'serve: forwarding needs the option forwarding of createFleet')
   }
+  if (options.grpc && options.compat !== 'agones') {
+    throw new FleetError('invalid', "serve: grpc needs compat: 'agones'")
+  }
   for (const name of listenerNames) {
     const listener = options[name] ?? {}
     checkOptions(`serve: ${name}`, listener, listenerTypes)
@@ -228,12 +253,16 @@ function checkServeOptions(options: ServeOptions): void {
   }
 }
 
-const listenerNames = ['allocation', 'management'] as const
-type ListenerName = (typeof listenerNames)[number] | 'health' | 'forwarding'
+const listenerNames = ['allocation', 'management', 'grpc'] as const
+type ListenerName = Exclude<(typeof listenerNames)[number], 'grpc'> | 'health' | 'forwarding'
 
-function allocationOnly(options: ServeOptions, limits: ServeLimits): Routes {
+function allocationOnly(
+  options: ServeOptions,
+  limits: ServeLimits,
+  name: 'allocation' | 'grpc' = 'allocation',
+): Routes {
   const { fleet } = options
-  const own = routeOptions(options, 'allocation', limits)
+  const own = routeOptions(options, name, limits)
   return createRoutes((closing) => allocationGroups(fleet, own, closing), routesOptions(fleet, own))
 }
 
@@ -268,11 +297,7 @@ function healthOnly({ fleet, metrics, logger }: ServeOptions): Routes {
   return createRoutes(() => [observationGroup(fleet, own)], {})
 }
 
-function routeOptions(
-  options: ServeOptions,
-  name: keyof Pick<ServeOptions, 'allocation' | 'management'>,
-  limits: ServeLimits,
-) {
+function routeOptions(options: ServeOptions, name: (typeof listenerNames)[number], limits: ServeLimits) {
   const { rateLimit, compat, sessionIDs, allowedOrigins, events, metrics, logger } = options
   return {
     ...limits,
@@ -351,6 +376,36 @@ async function openListener(routes: Routes, options: OpenOptions): Promise<Liste
       routes.close()
       unfollow()
       return closeServer(server)
+    },
+  }
+}
+
+interface OpenGrpcOptions extends Pick<OpenOptions, 'listener' | 'limits' | 'logger'> {
+  readonly options: ServeOptions
+}
+
+async function openGrpcListener(
+  routes: Routes,
+  { options, listener, limits, logger }: OpenGrpcOptions,
+): Promise<Listener> {
+  const { host = defaultHost, port = defaultGrpcPort, tls } = listener
+  const files = tls && (await openTlsFiles(tls, 'grpc.tls', logger))
+  const { server, leave, close } = grpcServer({
+    routes,
+    limits,
+    maxWaitMs: maxWaitMsOf(options.fleet),
+    isReady: async () => (await options.fleet.health()).ready,
+    tls: files,
+  })
+  const address = await listen(server, { host, port, option: 'grpc', logger })
+  const unfollow = files && server instanceof TlsServer ? files.follow(server) : () => {}
+  return {
+    url: urlOf(files === undefined ? 'http' : 'https', address),
+    leave,
+    close() {
+      routes.close()
+      unfollow()
+      return close()
     },
   }
 }

@@ -11,7 +11,7 @@ import {
   type ServerResponse,
 } from 'node:http'
 import { createServer as createTlsServer, type Server as TlsServer } from 'node:https'
-import { isIPv6, type Socket } from 'node:net'
+import { isIPv6, type Server as NetServer, type Socket } from 'node:net'
 import { systemClock } from '../contracts/clock.js'
 import { FleetError } from '../contracts/errors.js'
 import { type Logger, loggerOf } from '../contracts/logger.js'
@@ -160,7 +160,7 @@ const backlog = 4_096
  * Resolves with the actual address. Rejects with `port-in-use`, or with `invalid` if the server cannot listen on the host or
  * port.
  */
-export function listen(server: Server, options: ListenOptions): Promise<Listening> {
+export function listen(server: NetServer, options: ListenOptions): Promise<Listening> {
   const { host, port, option } = options
   const logger = loggerOf(options.logger)
   if (!Number.isInteger(port) || port < 0 || port > 65_535) {

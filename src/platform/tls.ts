@@ -4,8 +4,12 @@
  */
 import { hkdfSync, X509Certificate } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
-import type { Server as TlsServer } from 'node:https'
-import { createSecureContext, type SecureContextOptions, type TlsOptions as NodeTlsOptions } from 'node:tls'
+import {
+  createSecureContext,
+  type SecureContextOptions,
+  type Server as TlsServer,
+  type TlsOptions as NodeTlsOptions,
+} from 'node:tls'
 import { systemClock } from '../contracts/clock.js'
 import { FleetError, messageOf } from '../contracts/errors.js'
 import type { Logger } from '../contracts/logger.js'

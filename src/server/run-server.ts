@@ -57,6 +57,7 @@ async function run(config: Config, env: ServerEnvironment, log: ServerLog): Prom
       fleet,
       allocation: { ...listener, port: config.allocationPort },
       management: { ...listener, port: config.managementPort },
+      ...(config.grpcPort !== undefined && { grpc: { ...listener, port: config.grpcPort } }),
       ...(config.health && { health: config.health }),
       ...(config.forwarding && { forwarding: { host: everywhere(config.forwarding), port: config.forwarding.port } }),
       ...metricsOf(fleet, log),
@@ -97,12 +98,13 @@ async function run(config: Config, env: ServerEnvironment, log: ServerLog): Prom
       : Promise.resolve(undefined)
     // Usually quick. With Docker an image may have to be built first, so `ready` does not wait for the sample.
     if (config.backend !== 'docker') await sampling
-    const { allocationUrl, managementUrl, healthUrl, agentAddress } = served
+    const { allocationUrl, managementUrl, healthUrl, grpcUrl, agentAddress } = served
     const agent = agentAddress === undefined ? {} : { agent: `http://${agentAddress}` }
     const games = await gamesOf(config, fleet)
     const health = healthUrl === undefined ? {} : { health: healthUrl }
+    const grpc = grpcUrl === undefined ? {} : { grpc: grpcUrl }
     const { allocationUrl: allocation = allocationUrl, managementUrl: management = managementUrl } = config
-    log.always({ allocation, management, ...health, ...agent, ...games }, 'ready')
+    log.always({ allocation, management, ...grpc, ...health, ...agent, ...games }, 'ready')
     const sample = await sampling
     // With tokens or client certificates, the printed commands would be rejected. In a pod, callers use its Services instead.
     const areUseful = tokens.length === 0 && config.tls === undefined && config.podName === undefined

@@ -26,6 +26,8 @@ export interface Config {
   /** At which callers reach the API, without a slash at the end. Undefined: at this server's own address. */
   readonly allocationUrl: string | undefined
   readonly managementUrl: string | undefined
+  /** With COMPAT=agones. */
+  readonly grpcPort: number | undefined
   readonly health: { readonly host: string; readonly port: number } | undefined
   /** `address`: with the port. */
   readonly forwarding: { readonly address: string; readonly port: number } | undefined
@@ -99,6 +101,7 @@ export function readServerConfig(env: Readonly<Record<string, string | undefined
     managementPort: port('MANAGEMENT_PORT'),
     allocationUrl: readUrl('ALLOCATION_URL', variable('ALLOCATION_URL')),
     managementUrl: readUrl('MANAGEMENT_URL', variable('MANAGEMENT_URL')),
+    grpcPort: readGrpcPort(compat, variable),
     health: readHealth(host, variable),
     forwarding: readForwarding(text('BACKEND'), port('FORWARDING_PORT'), variable),
     agentPort: port('AGENT_PORT'),
@@ -177,6 +180,13 @@ function readIsolation(backend: string, mode: string, variable: VariableReader):
   const [name = '', group, ...more] = user.split(':').map((part) => (/^\d+$/.test(part) ? Number(part) : part))
   if (name === '' || group === '' || more.length > 0) throw invalid('RUN_AS', 'must be user or user:group', user)
   return { isolation, readOnlyPaths, runAs: { user: name, ...(group !== undefined && { group }) } }
+}
+
+function readGrpcPort(compat: string | undefined, variable: VariableReader): number | undefined {
+  const port = variable('GRPC_PORT')
+  if (port === undefined) return undefined
+  if (compat !== 'agones') throw new UsageError("GRPC_PORT is for callers of Agones' allocator: set COMPAT=agones")
+  return readPort('GRPC_PORT', port)
 }
 
 function readHealth(fallback: string, variable: VariableReader): Config['health'] {

@@ -1,6 +1,7 @@
 /** Callers of Agones' allocator reach the bundled server: the commands of docs/guides/coming-from-agones.md, and Unity Matchmaker's module. */
-import { expect, it } from 'vitest'
+import { expect, it, onTestFinished } from 'vitest'
 import { fleetClient } from 'gamekeeper/client'
+import { grpcClient, serviceIn } from '../http/grpc-client.js'
 import { allBlocks } from '../package/pages.js'
 import { say } from './client.js'
 import { responses } from './curl.js'
@@ -18,7 +19,12 @@ interface Answer {
 
 it('a matchmaker written for Agones gets servers of the sample', { timeout: 300_000 }, async () => {
   const { dataDir } = await workplace()
-  const host = await startHost({ DATA_DIR: dataDir, PORT_RANGE: portRangeText('agones-callers'), COMPAT: 'agones' })
+  const host = await startHost({
+    DATA_DIR: dataDir,
+    PORT_RANGE: portRangeText('agones-callers'),
+    COMPAT: 'agones',
+    GRPC_PORT: '0',
+  })
   const client = fleetClient({ managementUrl: host.management, allocationUrl: host.allocation })
   await until('two servers are ready', async () => (await client.builds.get('arena')).status.currentStandingBy === 2)
 
@@ -59,4 +65,13 @@ it('a matchmaker written for Agones gets servers of the sample', { timeout: 300_
   const [, again] = await responses(waiting)
   expect(JSON.parse(again?.body ?? '')).toMatchObject({ gameServerName: keyed.gameServerName })
   expect((await client.sessions.list()).length).toBe(4)
+
+  const ready = host.log().find(({ message }) => message === 'ready')
+  const caller = grpcClient(
+    serviceIn('agones-allocation.proto', 'allocation.AllocationService'),
+    String(ready?.['grpc']),
+  )
+  onTestFinished(() => caller.close())
+  const metadata = { 'idempotency-key': sessionID }
+  expect(await caller.call({}, { metadata })).toMatchObject({ gameServerName: keyed.gameServerName })
 })

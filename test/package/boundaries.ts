@@ -124,6 +124,7 @@ export const orders: Readonly<Record<string, readonly string[]>> = {
     'route-binding.ts',
     'forwarding.ts',
     'api',
+    'grpc',
     'mounts.ts',
     'webhooks.ts',
     'serve.ts',

@@ -70,6 +70,7 @@ describe('the settings of the bundled server', () => {
       MANAGEMENT_PORT: '65535',
       ALLOCATION_URL: 'https://play.example.com/fleet/',
       MANAGEMENT_URL: 'http://gamekeeper-management.games:5001',
+      GRPC_PORT: '8443',
       HEALTH_PORT: '8080',
       HEALTH_HOST: '10.0.0.9',
       FORWARDING_ADDRESS: '10.0.0.4',
@@ -110,7 +111,7 @@ describe('the settings of the bundled server', () => {
       WEBHOOK_SECRET: '0123456789abcdef',
       WEBHOOK_SECRET_FILE: 'webhook',
       SCALING_WEBHOOKS: 'https://demand.example, http://127.0.0.1:8080',
-      COMPAT: 'thundernetes',
+      COMPAT: 'agones',
       SESSION_IDS: 'any',
       API_GROUP: 'mps.playfab.com',
       ALLOWED_HOSTS: 'fleet.example, fleet',
@@ -129,6 +130,7 @@ describe('the settings of the bundled server', () => {
       managementPort: 65_535,
       allocationUrl: 'https://play.example.com/fleet',
       managementUrl: 'http://gamekeeper-management.games:5001',
+      grpcPort: 8_443,
       health: { host: '10.0.0.9', port: 8_080 },
       forwarding: undefined,
       agentPort: 7000,
@@ -158,7 +160,7 @@ describe('the settings of the bundled server', () => {
       ],
       tls: { cert: 'server.pem', key: 'server.key', ca: 'ca.pem' },
       webhook: { url: 'https://example.com/hook', secret: '0123456789abcdef' },
-      compat: 'thundernetes',
+      compat: 'agones',
       sessionIDs: 'any',
       apiGroup: 'mps.playfab.com',
       allowedHosts: ['fleet.example', 'fleet'],
@@ -179,6 +181,10 @@ describe('the settings of the bundled server', () => {
     )
   })
 
+  it('choose the formats of Thundernetes', () => {
+    expect(read({ COMPAT: 'thundernetes' }).compat).toBe('thundernetes')
+  })
+
   it.each(['[fd00::4]:7001', '[fd00::4]', 'agent.games.svc'])('accept %s as the agent address', (address) => {
     expect(read({ AGENT_ADDRESS: address }).agentAddress).toBe(address)
   })
@@ -194,6 +200,7 @@ describe('the settings of the bundled server', () => {
     ['ALLOCATION_PORT', '-1', 'must be a port from 0 to 65535, but is "-1"'],
     ['ALLOCATION_PORT', '65536', 'must be a port from 0 to 65535, but is "65536"'],
     ['MANAGEMENT_PORT', '5001.5', 'must be a port from 0 to 65535, but is "5001.5"'],
+    ['GRPC_PORT', '8443', "is for callers of Agones' allocator: set COMPAT=agones"],
     ['HEALTH_PORT', '80800', 'must be a port from 0 to 65535, but is "80800"'],
     ['HEALTH_HOST', '10.0.0.9', 'is the address of HEALTH_PORT: set both'],
     ['FORWARDING_PORT', 'auto', 'must be a port from 0 to 65535, but is "auto"'],
