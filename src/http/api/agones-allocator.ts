@@ -16,8 +16,7 @@ import { sizeLimits } from '../../rules/model/sizes.js'
 import { defaultApiGroup, type GameServer, type GameServerBuild } from '../../rules/model/wire.js'
 import { fits } from '../../rules/planning/selection.js'
 import { isObject, shown } from '../../rules/validation/problem.js'
-import type { FromSchema } from '../../rules/validation/schema.js'
-import { compile } from '../../rules/validation/validator.js'
+import { compile, type Validator } from '../../rules/validation/validator.js'
 import { allocatorEnums, allocatorRequest } from '../openapi/agones-schemas.js'
 import type { AnsweredAllocation } from './compat.js'
 
@@ -47,10 +46,60 @@ interface FleetSelector {
   readonly selector: Omit<ServerSelector, 'builds' | 'buildLabels'>
 }
 
-type Body = FromSchema<typeof allocatorRequest>
-type Selector = FromSchema<(typeof allocatorRequest)['properties']['requiredGameServerSelector']>
+/** An enum by its name or number, or a 64-bit integer as a text or number. */
+type Loose = string | number
+type Texts = Readonly<Record<string, string>>
 
-const check = compile(allocatorRequest)
+interface Selector {
+  readonly matchLabels?: Texts
+  readonly matchExpressions?: readonly Expression[]
+  readonly gameServerState?: Loose
+  readonly counters?: Readonly<
+    Record<string, { readonly [name in 'minCount' | 'minAvailable' | 'maxCount' | 'maxAvailable']?: Loose }>
+  >
+  readonly lists?: Readonly<
+    Record<string, { readonly containsValue?: string; readonly minAvailable?: Loose; readonly maxAvailable?: Loose }>
+  >
+}
+
+interface Expression {
+  readonly key: string
+  readonly operator?: Loose
+  readonly values?: readonly string[]
+}
+
+interface MetaPatch {
+  readonly labels?: Texts
+  readonly annotations?: Texts
+}
+
+/** What the schema has accepted. */
+interface Body {
+  readonly namespace?: string
+  readonly gameServerSelectors?: readonly Selector[]
+  readonly requiredGameServerSelector?: Selector
+  readonly preferredGameServerSelectors?: readonly Selector[]
+  readonly scheduling?: Loose
+  readonly priorities?: readonly { readonly type?: Loose; readonly key?: string; readonly order?: Loose }[]
+  readonly metadata?: MetaPatch
+  readonly metaPatch?: MetaPatch
+  readonly counters?: Readonly<
+    Record<string, { readonly action?: 'Increment' | 'Decrement'; readonly amount?: Loose; readonly capacity?: Loose }>
+  >
+  readonly lists?: Readonly<
+    Record<
+      string,
+      {
+        readonly addValues?: readonly string[]
+        readonly deleteValues?: readonly string[]
+        readonly capacity?: Loose
+      }
+    >
+  >
+  readonly multiClusterSetting?: { readonly enabled?: boolean }
+}
+
+const check: Validator<Body> = compile(allocatorRequest)
 
 /** Throws `invalid`, naming the field, for a request that is not as in Agones, or that a fleet cannot carry out. */
 export function readAllocatorRequest(body: unknown): AllocatorRequest {
@@ -122,10 +171,7 @@ function selectorOf({ matchLabels = {}, matchExpressions = [], ...rest }: Select
   }
 }
 
-function expressionOf(
-  { key, operator: given, values = [] }: NonNullable<Selector['matchExpressions']>[number],
-  field: string,
-): LabelExpression {
+function expressionOf({ key, operator: given, values = [] }: Expression, field: string): LabelExpression {
   const operator = enumAt(allocatorEnums.operator, given, `${field}.operator`)
   const needsValues = operator === 'In' || operator === 'NotIn'
   if (needsValues === (values.length === 0)) {

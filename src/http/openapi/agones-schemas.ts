@@ -5,7 +5,7 @@
 import { dataKey, dataName, labelsSchema, labelText, listValue } from '../../rules/lifecycle/server-data.js'
 import { labelOperators } from '../../rules/model/allocation-request.js'
 import { sizeLimits } from '../../rules/model/sizes.js'
-import type { ObjectSchema, QuantitySchema, StringSchema } from '../../rules/validation/schema.js'
+import type { ObjectSchema, QuantitySchema } from '../../rules/validation/schema.js'
 import { port } from '../../rules/validation/shared-schemas.js'
 
 const int64 = {
@@ -22,6 +22,7 @@ export const allocatorEnums = {
   scheduling: ['Packed', 'Distributed'],
   type: ['Counter', 'List'],
   order: ['Ascending', 'Descending'],
+  action: ['Increment', 'Decrement'],
 } as const
 
 function enumOf(names: readonly string[], description: string): QuantitySchema {
@@ -162,9 +163,9 @@ export const allocatorRequest = {
       properties: {
         action: {
           type: 'string',
-          enum: ['Increment', 'Decrement'],
+          enum: allocatorEnums.action,
           description: 'What to do with the amount.',
-        } satisfies StringSchema,
+        },
         amount: { ...int64, description: 'Set if action is.' },
         capacity,
       },
