@@ -84,6 +84,7 @@ const optionTypes: OptionTypes<FleetClientOptions> = {
 const servedTypes = {
   healthUrl: aString,
   forwardingUrl: aString,
+  grpcUrl: aString,
   agentAddress: aString,
   handOver: aFunction,
   close: aFunction,

@@ -43,33 +43,20 @@ const session = `${sessions}/:sessionID`
 const isIdempotent = true
 const page = ['limit', 'continue'] as const
 
+/** What a matchmaker calls. Each session gets one server, however often it is allocated. */
+const allocation = {
+  method: 'POST',
+  role: 'allocate',
+  api: 'allocation',
+  query: ['wait', 'confirm'],
+  isIdempotent,
+} as const
+
 const table = {
-  // Each session gets one server, however often it is allocated.
-  allocate: {
-    method: 'POST',
-    path: '/api/v1/allocate',
-    role: 'allocate',
-    api: 'allocation',
-    query: ['wait', 'confirm'],
-    isIdempotent,
-  },
-  allocateMany: {
-    method: 'POST',
-    path: '/api/v1/allocate-many',
-    role: 'allocate',
-    api: 'allocation',
-    query: ['wait'],
-    isIdempotent,
-  },
+  allocate: { ...allocation, path: '/api/v1/allocate' },
+  allocateMany: { ...allocation, path: '/api/v1/allocate-many', query: ['wait'] },
   // Only with `compat: 'agones'`. A call without a session of its own is given one, which goes with it if it is repeated.
-  allocateAsAgones: {
-    method: 'POST',
-    path: '/gameserverallocation',
-    role: 'allocate',
-    api: 'allocation',
-    query: ['wait', 'confirm'],
-    isIdempotent,
-  },
+  allocateAsAgones: { ...allocation, path: '/gameserverallocation' },
 
   listBuilds: { method: 'GET', path: builds, role: 'read', query: page },
   createBuild: { method: 'POST', path: builds, role: 'manage' },
