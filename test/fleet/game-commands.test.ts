@@ -237,7 +237,7 @@ describe('a session file', () => {
     const { programs, scene, fleet } = await opened({ ...game, session: { file: '$(PF_GAMESERVER_NAME).json' } })
     await untilReady(scene, fleet, 1)
     const name = await allocated(scene, fleet, ['amie'])
-    const { command = [], input = '' } = only(programs.runsOf('sh'))
+    const { command, input = '' } = only(programs.runsOf('sh'))
     expect(command.at(-1)).toBe(`${name}.json`)
     expect(JSON.parse(input)).toEqual({ sessionID: session(1), sessionCookie: 'c', initialPlayers: ['amie'] })
     expect(await serversBy(fleet, 'Active')).toHaveLength(1)
