@@ -402,7 +402,7 @@ export const execCases = backendCases({
   'exec: a command has its arguments as they are, the environment of its game, and an exit code': {
     async check(subject) {
       const { ref } = await commandable(subject)
-      const script = 'printf "%s|" "$@"; echo "$PF_GAMESERVER_NAME"; echo done >&2; exit 3'
+      const script = 'echo "$1|$2|$3|$PF_GAMESERVER_NAME"; echo done >&2; exit 3'
       const { exitCode, output } = await exec(subject, ref, ['sh', '-c', script, 'sh', 'a b', '', '$(X) $HOME "'])
       assert.equal(exitCode, 3)
       assert.deepEqual(output.trim().split('\n').toSorted(), [`a b||$(X) $HOME "|${ref.name}`, 'done'])

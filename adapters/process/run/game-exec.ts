@@ -40,11 +40,9 @@ export async function execBeside(
   command: readonly string[],
   { input, signal }: ExecOptions,
 ): Promise<ExecResult> {
-  const { clock, leader } = place
-  const { args, env } = commandBeside(place, command)
+  const { args, ...where } = commandBeside(place, command)
   const child = spawn(...ownDescriptors('/bin/sh', args), {
-    cwd: `/proc/${leader.pid}/cwd`,
-    env,
+    ...where,
     // In a session and process group of its own.
     detached: true,
     stdio: [input === undefined ? 'ignore' : 'pipe', 'pipe', 'pipe'],
@@ -84,31 +82,49 @@ export async function execBeside(
         reject(new FleetError('unavailable', `cannot start ${command[0]}: ${messageOf(error)}`, { cause: error })),
       ),
     )
-    child.once('exit', () => (cancelWait = clock.after(lastOutputMs, ended)))
+    child.once('exit', () => (cancelWait = place.clock.after(lastOutputMs, ended)))
     child.once('close', ended)
     if (signal?.aborted) onAbort()
     signal?.addEventListener('abort', onAbort, { once: true })
   })
 }
 
-/** The arguments of a shell that becomes the command, and its environment. */
-function commandBeside(
-  place: GamePlace,
-  command: readonly string[],
-): { readonly args: string[]; readonly env: Environment } {
+interface CommandBeside {
+  /** Of a shell that becomes the command. */
+  readonly args: string[]
+  readonly cwd: string
+  readonly env: Environment
+}
+
+/** Throws `not-found` if the game has ended, and `unavailable`. */
+function commandBeside(place: GamePlace, command: readonly string[]): CommandBeside {
   const { leader, mark, isolation } = place
+  if (!isAlive(leader)) throw new FleetError('not-found', 'the game has ended')
   const user = userOf(place)
   const env = environmentOf(leader.pid, mark)
   const through = throughShells({ env, mark, guardsHelpers: user !== undefined, program: command[0] ?? '' })
   // The service of a game has other mounts than this host.
-  const isInside = readlinkSync('/proc/self/ns/mnt') === readlinkSync(`/proc/${leader.pid}/ns/mnt`)
+  const isInside = mountsOf('self') === mountsOf(leader.pid)
   const enter = ['--target', String(leader.pid), '--mount', '--ipc', '--root', '--wd', '--']
   const entered = isInside ? [] : [helperProgram('nsenter', isolation.option), ...enter]
   // What was read before is that of the supervisor only if that still runs.
   if (!isAlive(leader)) throw new FleetError('not-found', 'the game has ended')
   const join = joinsOf(mark).map((path) => `echo $$ >|${quote(path)} || exit ${notStartedCode}; `)
-  const words = [...entered, ...isolation.helpers(user), ...through.shell, ...command]
-  return { args: ['-c', `${join.join('')}exec "$@"`, 'sh', ...words], env: { ...through.env, [markVariable]: mark } }
+  const words = [...entered, ...isolation.helpers(user, true), ...through.shell, ...command]
+  return {
+    args: ['-c', `${join.join('')}exec "$@"`, 'sh', ...words],
+    cwd: isInside ? `/proc/${leader.pid}/cwd` : '/',
+    env: { ...through.env, [markVariable]: mark },
+  }
+}
+
+/** Undefined if the process has ended, or is another user's. */
+function mountsOf(pid: number | 'self'): string | undefined {
+  try {
+    return readlinkSync(`/proc/${pid}/ns/mnt`)
+  } catch {
+    return undefined
+  }
 }
 
 type Environment = Readonly<Record<string, string>>

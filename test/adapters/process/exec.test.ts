@@ -5,7 +5,7 @@ import type { ProcessBackendOptions } from '../../../adapters/process/index.js'
 import type { Backend, ExecOptions, ExecResult } from '../../../src/contracts/backend.js'
 import { testAsRoot, testInCgroup } from './as-root.js'
 import { startHost } from './hosts.js'
-import { recordIn, shellGame } from './shell-games.js'
+import { place, recordIn, shellGame } from './shell-games.js'
 import { cleanUp, contentOf, exited, freshDirectory, open, until } from './support.js'
 
 afterEach(cleanUp)
@@ -25,10 +25,6 @@ const runs = (backend: Backend, script: string) =>
 const isRunning = (text: string) =>
   readdirSync('/proc').some((pid) => (contentOf(`/proc/${pid}/cmdline`) ?? '').includes(text))
 
-/** What a process finds around it. Shells set the variables that are left out. */
-const place = `id -u; id -G; pwd; ulimit -n; ulimit -d; grep -E '^(NoNewPrivs|CapEff|CapBnd)' /proc/self/status
-readlink /proc/self/ns/net; [ -e /proc/1 ] || echo alone
-md5sum </proc/self/cgroup; env | grep -Ev '^(_|SHLVL|OLDPWD|GAMEKEEPER_INSTANCE)=' | sort | md5sum`
 const env = { MAP: 'dust II', 'my.setting': "it's kept", EMPTY: '' }
 
 /** What a command of a later host finds, which is what the game has found. */
