@@ -73,7 +73,8 @@ export class Attempts {
       const finish = () => {
         cancel()
         this.#ends.delete(end)
-        aborter.abort()
+        // A reason of its own would be an error with a stack.
+        aborter.abort('over')
       }
       // The probe's own promise may never settle then.
       const end = (reason: string) => {

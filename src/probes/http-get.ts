@@ -1,5 +1,5 @@
 /** Asks a game over HTTP: one GET on a connection of its own. Redirects are not followed, since they could lead anywhere. */
-import { type IncomingMessage, request } from 'node:http'
+import { Agent, type IncomingMessage, request } from 'node:http'
 import { type Attempt, onEnd, ProbeFailure } from './attempts.js'
 import type { HostAddress } from './host-addresses.js'
 
@@ -11,6 +11,8 @@ export interface HttpTarget {
   readonly authority: string
 }
 
+/** One for all, which keeps no connection: with `agent: false`, each request makes one. */
+const agent = new Agent({ keepAlive: false })
 const maxBytes = 64 * 1_024
 
 /** Resolves if the status is from 200 to 299. The body is not read. */
@@ -47,7 +49,7 @@ function get<T>(
       port,
       path,
       method: 'GET',
-      agent: false,
+      agent,
       headers: { Host: authority, Accept: 'application/json, */*', 'User-Agent': 'gamekeeper', Connection: 'close' },
     })
     onEnd(attempt, () => call.destroy())

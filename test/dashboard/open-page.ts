@@ -66,7 +66,9 @@ export async function shows(page: Page, text: string): Promise<void> {
 /** Presses the button with this name, by a key: the mouse would miss it when a line that comes or goes moves it. */
 export async function press(page: Page, name: string): Promise<void> {
   const button = page.locator(`::-p-aria([name="${name}"][role="button"])`)
-  const handle = await button.filter((element) => !(element as HTMLButtonElement).disabled).waitHandle()
+  const handle = await button
+    .filter((element) => (element as { readonly disabled?: boolean }).disabled !== true)
+    .waitHandle()
   await handle.press('Enter')
 }
 

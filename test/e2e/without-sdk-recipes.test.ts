@@ -26,6 +26,8 @@ interface Recipe {
   readonly players?: string
   /** How the session is told, as the game sees it. */
   readonly told?: string
+  /** Whether its game starts with its session, by its own script. */
+  readonly starts?: true
   readonly ends: 'when it is empty' | 'by exit' | 'by a call' | { readonly print: string }
 }
 
@@ -54,6 +56,8 @@ const recipes: readonly Recipe[] = [
     ends: 'by a call',
   },
   { name: 'plain', ends: 'by exit' },
+  { name: 'on-demand', starts: true, ends: 'by exit' },
+  { name: 'warm', starts: true, ends: 'by exit' },
 ]
 
 /** The programs that are in an image, in place of which a script has the effect that the game would see. */
@@ -70,12 +74,18 @@ async function folderOfPrograms(): Promise<string> {
   return folder
 }
 
-const builds: readonly GameServerBuildInput[] = blocks('docs/guides/games-without-sdk.md', 'yaml').map((text) =>
-  parse(text),
-)
+const page = 'docs/guides/games-without-sdk.md'
+const builds: readonly GameServerBuildInput[] = blocks(page, 'yaml').map((text) => parse(text))
+/** The script at the end of the last recipe, in the place of its own. */
+const warm: readonly GameServerBuildInput[] = builds
+  .filter(({ metadata }) => metadata.name === 'on-demand')
+  .map(({ spec }) => {
+    const run = { ...spec.run, command: ['sh', '-c', blocks(page, 'bash').join('\n'), '$(PORT_7777)'] }
+    return parse(JSON.stringify({ metadata: { name: 'warm' }, spec: { ...spec, buildID: 'warm', run } }))
+  })
 
 it('each recipe of the page is a build as it stands, and simulated games get sessions as always', async () => {
-  expect(builds.map(({ metadata }) => metadata.name)).toEqual(recipes.map(({ name }) => name))
+  expect([...builds, ...warm].map(({ metadata }) => metadata.name)).toEqual(recipes.map(({ name }) => name))
   const fleet = await createFleet({ backend: memoryBackend() })
   onTestFinished(() => fleet.close())
   for (const build of builds) {
@@ -93,9 +103,9 @@ it('each recipe of the page becomes ready, learns of its session, shows who play
     on: { SessionEnded: (event) => void ends.push(event) },
   })
   await Promise.all(
-    builds.map(async (build, index) => {
+    [...builds, ...warm].map(async (build, index) => {
       const recipe = recipes[index]
-      if (recipe) await play(fleet, withGame(build, folder), recipe, ends)
+      if (recipe) await play(fleet, withGame(build, folder, recipe.starts), recipe, ends)
     }),
   )
 }, 400_000)
@@ -103,7 +113,7 @@ it('each recipe of the page becomes ready, learns of its session, shows who play
 async function play(
   fleet: Fleet,
   build: GameServerBuildInput,
-  { name, prints, players, told, ends: end }: Recipe,
+  { name, prints, players, starts, told, ends: end }: Recipe,
   ends: readonly EventOf<'SessionEnded'>[],
 ) {
   await fleet.builds.apply(build)
@@ -124,6 +134,7 @@ async function play(
   const request = { buildID, sessionID, initialPlayers: ['amie', 'ben'] }
   await fleet.allocate(request, { waitMs: 60_000, confirm: true })
   expect((await serversOf(fleet, name)).find(({ status }) => status.sessionID === sessionID)?.metadata.name).toBe(ref)
+  if (starts) await until(`${name} starts`, async () => (await log()).includes(`match ${sessionID}`))
   if (told !== undefined) {
     const line = told.replace('{sessionID}', sessionID)
     await until(`${name} was told`, async () => (await log()).some((each) => each.endsWith(line)))
@@ -147,12 +158,17 @@ async function play(
 }
 
 /** Its own game, which listens where the recipe asks, is replaced. Times are shorter, and lines on stdin are how the test steers the game. */
-function withGame({ metadata, spec }: GameServerBuildInput, programFolder: string): GameServerBuildInput {
+function withGame(
+  { metadata, spec }: GameServerBuildInput,
+  programFolder: string,
+  starts = false,
+): GameServerBuildInput {
   const { game, run } = spec
   if (!game || !run) throw new Error('a recipe has run and game')
   const { readiness, players, end } = game
+  const { command: script = [] } = run
   const query = players?.query ?? readiness.query
-  const protocol = query?.protocol ?? (players?.http ? 'http' : 'a2s')
+  const protocol = query?.protocol ?? (players?.http ? 'http' : readiness.tcp ? 'minecraft' : 'a2s')
   expect([...queryProtocols, 'http']).toContain(protocol)
   const port = query?.port ?? run.ports?.[0]?.port
   return {
@@ -163,9 +179,15 @@ function withGame({ metadata, spec }: GameServerBuildInput, programFolder: strin
       max: 1,
       run: {
         ...run,
-        command: ['node', program, '--protocol', protocol, '--port', `$(PORT_${port})`],
-        args: ['--session-file', '$(PF_SHARED_CONTENT_FOLDER)/session.json'],
-        env: { ...run.env, PATH: `${programFolder}:${process.env['PATH']}` },
+        ...(starts
+          ? {
+              command: script.map((arg) => arg.replaceAll('./arena-server', `node ${program} --protocol ${protocol}`)),
+            }
+          : {
+              command: ['node', program, '--protocol', protocol, '--port', `$(PORT_${port})`],
+              args: ['--session-file', '$(PF_SHARED_CONTENT_FOLDER)/session.json'],
+              env: { ...run.env, PATH: `${programFolder}:${process.env['PATH']}` },
+            }),
         stdin: true,
       },
       game: {

@@ -18,12 +18,16 @@ type Protocol = 'a2s' | 'minecraft' | 'bedrock' | 'sqp' | 'http'
 
 /** The game does not send a byte to the host: all that the fleet knows comes from its port and its log. */
 function buildOf(protocol: Protocol, game: Omit<NonNullable<BuildSpec['game']>, 'readiness'>, max = 2) {
+  // Its first line is then its match.
+  const starting = game.session?.startsGame
+    ? ['sh', '-c', 'read -r match && exec "$@" --match "$match" --ready-after 2000', 'sh']
+    : []
   const file = '$(PF_SHARED_CONTENT_FOLDER)/session.json'
   const args = ['--protocol', protocol, '--port', '$(PORT_27015)', '--host', '0.0.0.0', '--session-file', file]
   const port = { name: 'game', containerPort: 27_015, protocol: isDatagram(protocol) ? 'UDP' : 'TCP' }
   const container = {
     ...{ name: 'game', ...imageOf, stdin: true, ports: [port] },
-    command: ['node', '--input-type=module', '-e', program, '--', ...args],
+    command: [...starting, 'node', '--input-type=module', '-e', program, '--', ...args],
   }
   const readiness = protocol === 'http' ? { http: { path: '/' } } : { query: { protocol } }
   const players = protocol === 'http' ? { http: { path: '/players', field: 'players.names' } } : { query: { protocol } }
@@ -130,6 +134,29 @@ it(
       removalMs,
     )
     await fleet.builds.delete({ namespace: space(), name: 'minecraft' })
+  },
+)
+
+it(
+  'a game that starts with its session has it as an argument, and is confirmed once it answers',
+  { timeout: 400_000 },
+  async () => {
+    const place = await workplace()
+    const fleet = await ownFleet(place, { portRange: portRange('without-sdk-starts') })
+    const session = { stdin: '{sessionID}', startsGame: true }
+    await create(fleet, buildOf('a2s', { end: { emptySeconds: 2 }, session }))
+    await until('one stands by', async () =>
+      (await fleet.servers.list()).some(({ status }) => status.state === 'StandingBy'),
+    )
+    const { ref, say, sessionID } = await match(fleet, 'a2s')
+    const log = await logOf(fleet, ref.name)
+    expect(log).toContain(`match ${sessionID}`)
+    expect(log.some((line) => line.startsWith('ready a2s'))).toBe(true)
+    await say('players amie')
+    await until('the player is seen', async () => (await playersOf(fleet, ref)).join() === 'amie')
+    await say('players')
+    await until('the session is over', async () => (await stateOf(fleet, ref.name)) === undefined, removalMs)
+    await fleet.builds.delete({ namespace: space(), name: 'a2s' })
   },
 )
 

@@ -187,6 +187,81 @@ describe('a session of a game without an SDK', () => {
   })
 })
 
+describe('a game that starts with its session', () => {
+  const onDemand: GameOf = { ...probed, session: { stdin: '{sessionID}', startsGame: true } }
+
+  it('is asked nothing before, and its session is confirmed once it is ready', async () => {
+    const { answers, scene, fleet } = await opened(onDemand)
+    answers.ready = false
+    answers.players = undefined
+    await untilReady(scene, fleet, 1)
+    await scene.clock.advance(300 * second)
+    const { metadata } = only(await fleet.servers.list())
+    expect(await stateOf(fleet, metadata.name)).toMatchObject({ state: 'StandingBy', health: 'Healthy' })
+    expect(answers.asked).toBe(0)
+
+    let isConfirmed = false
+    const call = fleet.allocate(ask(1), { confirm: true, waitMs: 60 * second }).then(() => (isConfirmed = true))
+    await scene.clock.advance(20 * second)
+    const message = 'not ready yet: no answer'
+    expect(await stateOf(fleet, metadata.name)).toMatchObject({ state: 'Active', health: 'Healthy', message })
+    expect(isConfirmed).toBe(false)
+    answers.ready = true
+    answers.players = ['amie']
+    await scene.clock.advance(3 * second)
+    await call
+    expect(scene.backend.server({ name: metadata.name }).stdin).toEqual([session(1)])
+    expect(await stateOf(fleet, metadata.name)).toMatchObject({ health: 'Healthy' })
+    expect((await fleet.servers.list()).find(({ metadata: { name } }) => name === metadata.name)?.status.message).toBe(
+      undefined,
+    )
+  })
+
+  it('is Unhealthy when it does not start in time, and keeps its session', async () => {
+    const { answers, scene, fleet } = await opened(onDemand, { claimSeconds: 30 })
+    answers.ready = false
+    await untilReady(scene, fleet, 1)
+    const { metadata } = only(await fleet.servers.list())
+    await fleet.allocate(ask(1))
+    await scene.clock.advance(50 * second)
+    expect(await stateOf(fleet, metadata.name)).toMatchObject({ state: 'Active', health: 'Healthy' })
+    await scene.clock.advance(20 * second)
+    expect(await stateOf(fleet, metadata.name)).toMatchObject({ state: 'Active', health: 'Unhealthy' })
+    await scene.clock.advance(3_600 * second)
+    expect(await stateOf(fleet, metadata.name)).toMatchObject({ state: 'Active', sessionID: session(1) })
+  })
+
+  it.each([
+    ['before it is told', 0],
+    ['while it starts', 2],
+  ])('is told once when the host dies %s', async (_, seconds) => {
+    const { answers, scene, fleet } = await opened(onDemand)
+    answers.ready = false
+    await untilReady(scene, fleet, 1)
+    const { metadata } = only(await fleet.servers.list())
+    await fleet.allocate(ask(1))
+    await scene.clock.advance(seconds * second)
+    scene.crash()
+    const next = await scene.open()
+    await scene.clock.advance(10 * second)
+    answers.ready = true
+    await scene.clock.advance(60 * second)
+    expect(await stateOf(next, metadata.name)).toMatchObject({ state: 'Active', health: 'Healthy' })
+    expect(scene.backend.server({ name: metadata.name }).stdin).toEqual([session(1)])
+  })
+
+  it('ends with its players, as any other', async () => {
+    const { answers, scene, fleet } = await opened({ ...onDemand, end: { emptySeconds: 60 } })
+    await untilReady(scene, fleet, 1)
+    const name = await allocated(scene, fleet)
+    answers.players = ['amie']
+    await scene.clock.advance(30 * second)
+    answers.players = []
+    await scene.clock.advance(90 * second)
+    expect(await stateOf(fleet, name)).toBeUndefined()
+  })
+})
+
 describe('what is wrong with a game without an SDK', () => {
   it('is said of its players although it lives', async () => {
     const { answers, scene, fleet } = await opened({ ...probed, liveness: { tcp: {} } })

@@ -2,10 +2,11 @@
  * A game server without an SDK, which answers the queries of its protocol. Runs as a program of its own, from this file or as text passed to
  * `node -e`, so it must not contain a dollar sign followed by a parenthesis; tests also import it.
  *
- *     node query-game.mjs --protocol a2s|minecraft|bedrock|sqp|http --port 27015 [--host 127.0.0.1] [--ready-after 500]
+ *     node query-game.mjs --protocol a2s|minecraft|bedrock|sqp|http --port 27015 [--host 127.0.0.1] [--ready-after 500] [--match ID] [--warm-up]
  *       [--session-file session.json]
  *
- * Prints `ready a2s 27015` once it answers; port 0 lets the system choose. Prints `session <session> began` once that file is there. Each line on stdin is a command:
+ * Prints `match ID` if it is started for one, and `ready a2s 27015` once it answers; port 0 lets the system choose. Prints `session <session> began`
+ * once that file is there. Each line on stdin is a command:
  *
  * - `players amie ben`: who plays; without names, nobody
  * - `bots 3`: how many bots play as well, for A2S
@@ -14,7 +15,7 @@
  * - `status 503`: the status of HTTP answers
  * - `exit 1`: exits with this code
  *
- * Exits with code 0 on SIGTERM. Over HTTP, GET /players answers `{"players":{"online":2,"names":["amie","ben"]}}`, and any other path "ok".
+ * With `--warm-up` it answers nothing. Exits with code 0 on SIGTERM. Over HTTP, GET /players answers `{"players":{"online":2,"names":["amie","ben"]}}`, and any other path "ok".
  */
 import { createSocket } from 'node:dgram'
 import { existsSync, readFileSync } from 'node:fs'
@@ -332,15 +333,19 @@ async function run() {
       host: { type: 'string', default: '127.0.0.1' },
       'ready-after': { type: 'string', default: '0' },
       'session-file': { type: 'string' },
+      match: { type: 'string' },
+      'warm-up': { type: 'boolean' },
     },
   })
   const { protocol } = values
   if (!isProtocol(protocol))
     throw new Error(`--protocol must be a2s, minecraft, bedrock, sqp or http, but is ${protocol}`)
   const game = aGame()
+  if (values.match !== undefined) console.log(`match ${values.match}`)
   process.on('SIGTERM', () => process.exit(0))
   createInterface({ input: process.stdin }).on('line', (line) => obey(game, line))
   if (values['session-file'] !== undefined) watchSession(values['session-file'])
+  if (values['warm-up']) return void setInterval(() => {}, 1_000)
   await new Promise((resolve) => setTimeout(resolve, Number(values['ready-after'])))
   const { port } = await openGame(protocol, game, { port: Number(values.port), host: values.host })
   console.log(`ready ${protocol} ${port}`)

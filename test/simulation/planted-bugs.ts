@@ -922,6 +922,37 @@ const probing: readonly PlantedBug[] = [
     from: "instance !== undefined && instance.phase !== 'exited'",
     to: "instance?.phase === 'running'",
   },
+  {
+    name: 'a new leader does not read what a game has printed before',
+    standsFor: 'a server is kept for ever by a match that has ended while no host was there',
+    file: 'src/engine/instances/probed-games.ts',
+    from: 'const tail = mayHaveMissed ? earlierLines : 0',
+    to: 'const tail = 0',
+  },
+  {
+    name: 'a log is not read again when its stream has broken',
+    standsFor: 'a server is kept for ever by a match whose end nobody has read',
+    file: 'src/engine/instances/probed-games.ts',
+    from: `      return
+    }
+    this.#isOver = true`,
+    to: `      return
+    }`,
+  },
+  {
+    name: 'a game that starts with its session is asked before it has one',
+    standsFor: 'servers that wait for a session are replaced, because their game does not answer',
+    file: 'src/engine/instances/probed-games.ts',
+    from: 'if (!session?.startsGame || this.#isReady) return false',
+    to: 'if (!session || this.#isReady || this.#isHeard) return false',
+  },
+  {
+    name: 'a session is confirmed before its game has started',
+    standsFor: 'players are refused by a game that still loads',
+    file: 'src/engine/instances/probed-games.ts',
+    from: "isTold && this.#isReady ? 'Active'",
+    to: "isTold ? 'Active'",
+  },
 ].map((bug) => ({ seeds: 300, ...bug }))
 
 const journaling: readonly PlantedBug[] = [

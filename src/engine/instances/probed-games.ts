@@ -27,6 +27,7 @@ import {
   unprobed,
 } from '../../rules/game/probes.js'
 import { afterFailure, noBackoff } from '../../rules/lifecycle/backoff.js'
+import { lifeLimits } from '../../rules/lifecycle/health.js'
 import { transition } from '../../rules/lifecycle/lifecycle.js'
 import { keyOf, type Session } from '../../rules/model/resources.js'
 import { sizeLimits, utf8Bytes } from '../../rules/model/sizes.js'
@@ -145,6 +146,8 @@ class ProbedGame {
   #saidFor: Session | undefined
   /** The number of the session that the game has been told of, or that it is not to be told of. */
   #told: number | undefined
+  /** Since when the game starts with the session that it was told of, on the clock of its other times. */
+  #startsSince: number | undefined
   #tellBackoff = noBackoff
   #isStopped = false
   /** Settles, without an error, once it is known whether the game has been told. */
@@ -161,10 +164,13 @@ class ProbedGame {
     this.#known = { ...unprobed, players: entry.players }
     this.#isSpecGuessed = isOutdated(entry)
     // An earlier host may have told it, in words that its build no longer has.
-    if (this.#isSpecGuessed) this.#told = entry.record.sessions[0]?.number
+    const [session] = entry.record.sessions
+    if (this.#isSpecGuessed) this.#told = session?.number
     this.#isInherited = entry.record.state === 'Active'
     // After a restart of the host, what its record says holds.
-    this.#isReady = entry.record.state === 'StandingBy' || entry.record.state === 'Active'
+    const { state } = entry.record
+    const hasStarted = !spec.session?.startsGame || (session && (session.told || session.number === this.#told))
+    this.#isReady = hasStarted === true && (state === 'StandingBy' || state === 'Active')
   }
 
   /** Servers that are known to be ready are spread over seconds, because a host finds all of them at once. */
@@ -215,15 +221,17 @@ class ProbedGame {
     const spec = this.#current()
     if (!spec) return
     try {
-      await (this.#isReady ? this.#probe(spec) : this.#probeReadiness(spec))
+      if (this.#awaitsSession(spec)) this.#isHeard = true
+      else await (this.#isReady ? this.#probe(spec) : this.#probeReadiness(spec))
       this.beat()
     } catch (error) {
       this.#ctx.logger.error({ server: keyOf(this.#entry.record), err: error }, 'a game could not be probed')
     }
     // Not ready yet, or not heard by this host, so that its silence counts: a second is soon enough.
-    const isSettled = this.#isReady && this.#isHeard
+    const isSettled = (this.#isReady || this.#awaitsSession(spec)) && this.#isHeard
     const ms = isSettled ? this.#periodMs : Math.min(this.#periodMs, startingPeriodMs)
-    this.#after(ms * 0.9 + this.#share(ms * 0.2))
+    const now = this.#ctx.clock.elapsed()
+    this.#after(nextTurn(now + ms * 0.9 + this.#share(ms * 0.2)) - now)
   }
 
   /**
@@ -389,9 +397,10 @@ class ProbedGame {
     const { record } = this.#entry
     const isTold = record.state === 'Active' && this.#hasBeenTold(record.sessions[0])
     if (record.state === 'Active') this.#watchForEnd(spec)
-    const answer = this.#beat(spec, isTold ? 'Active' : this.#isReady ? 'StandingBy' : 'Initializing')
+    const isServing = this.#isReady || isTold || this.#awaitsSession(spec)
+    const answer = this.#beat(spec, isTold && this.#isReady ? 'Active' : isServing ? 'StandingBy' : 'Initializing')
     if (answer.operation === 'Active') this.#allocated()
-    else if (answer.operation === 'Continue' && !answer.isElsewhere && this.#isReady && !isTold) this.#park()
+    else if (answer.operation === 'Continue' && !answer.isElsewhere && isServing && !isTold) this.#park()
   }
 
   #hasBeenTold(session: Session | undefined): boolean {
@@ -402,13 +411,27 @@ class ProbedGame {
     return true
   }
 
+  /** True while there is nothing to ask, because the game starts with its session. */
+  #awaitsSession({ session }: GameSpec): boolean {
+    if (!session?.startsGame || this.#isReady) return false
+    const { sessions, state } = this.#entry.record
+    return state !== 'Active' || !this.#hasBeenTold(sessions[0])
+  }
+
   #beat(spec: GameSpec, state: GameState): HeartbeatAnswer {
     const { hostId, record } = this.#entry
     const isNews = this.#saidFor !== undefined && this.#saidFor === record.sessions[0]
     this.#saidFor = undefined
-    const health = isHealthy(this.#known, spec) ? 'Healthy' : 'Unhealthy'
+    const health = isHealthy(this.#known, spec) && !this.#startsLate() ? 'Healthy' : 'Unhealthy'
     const { players } = this.#known
     return this.#deps.heartbeat(hostId, { state, health, players, ...(!isNews && { arePlayersOld: true }) })
+  }
+
+  /** True if the game should have started with its session by now. That is shown, and ends no session. */
+  #startsLate(): boolean {
+    if (this.#startsSince === undefined || this.#isReady) return false
+    const { lateStartMs } = lifeLimits(this.#entry.build.record.spec.health, this.#ctx.limits)
+    return this.#ctx.responsiveClock.now() - this.#startsSince >= lateStartMs
   }
 
   /** Waits for a session, so that the game learns of it at once. */
@@ -430,7 +453,7 @@ class ProbedGame {
     // Before the game can say that it is over.
     this.#watchForEnd(spec)
     if (this.#hasBeenTold(session) || !spec.session) {
-      this.#beat(spec, 'Active')
+      if (this.#isReady) this.#beat(spec, 'Active')
       return
     }
     if (this.#ctx.clock.elapsed() < this.#tellBackoff.until) return
@@ -451,6 +474,9 @@ class ProbedGame {
       const event = { type: 'sessionTold' as const, number: session.number }
       inventory.update(this.#entry, transition(this.#entry.record, event, clock.now()))
       this.#report()
+      if (this.#isReady) return
+      this.#startsSince = this.#ctx.responsiveClock.now()
+      this.#after(0)
     } catch (error) {
       this.#tellBackoff = afterFailure(this.#tellBackoff, clock.elapsed(), backoffLimits(this.#ctx))
       logger.warn({ server: keyOf(ref), err: error }, 'game could not be told of its session; will retry')
@@ -482,11 +508,14 @@ class ProbedGame {
   }
 
   /** Ends the server if its session is over. */
-  #watchForEnd({ end }: GameSpec): void {
+  #watchForEnd({ end, session }: GameSpec): void {
+    // Its log is read for its start.
+    if (!this.#isReady) return
     const reason = emptyEnd(this.#known, this.#entry.hadPlayers, this.#spec)
     if (reason !== undefined) this.#end(reason)
     // What the game printed before its session says nothing about it; what it printed while its log was not read may.
-    const tail = this.#isInherited || this.#log?.isOf('end') ? earlierLines : 0
+    const mayHaveMissed = this.#isInherited || session?.startsGame || this.#log?.isOf('end')
+    const tail = mayHaveMissed ? earlierLines : 0
     if (end?.log !== undefined) this.#follow('end', end.log, tail, (line) => this.#end(`its log says: ${line}`))
   }
 
@@ -518,6 +547,13 @@ function isOutdated({ build, record }: ServerEntry): boolean {
 
 /** How long the command may take that tells a game of its session, in ms. */
 const tellTimeoutMs = 30_000
+/** Probes that are due at about the same time go out together: each on its own takes three times as much CPU. */
+const turnMs = 200
+
+function nextTurn(dueMs: number): number {
+  return Math.ceil(dueMs / turnMs) * turnMs
+}
+
 /** The longest time between two probes of a server that is starting, in ms. */
 const startingPeriodMs = 1_000
 /** The time over which a host that begins to lead spreads its first probes, in ms. */

@@ -71,7 +71,7 @@ export interface ReadinessProbe extends LivenessProbe {
   readonly runningSeconds?: number
 }
 
-/** Exactly one of the fields is given. In the first two, `{sessionID}`, `{cookie}` and `{players}` stand for those of the session. */
+/** Exactly one of the first three fields is given. In the first two, `{sessionID}`, `{cookie}` and `{players}` stand for those of the session. */
 export interface SessionNotice {
   /** A line for its standard input. */
   readonly stdin?: string
@@ -79,11 +79,13 @@ export interface SessionNotice {
   readonly command?: readonly string[]
   /** The path of a file that is written where the game runs. See `sessionFile`. */
   readonly file?: string
+  /** True if the game itself starts with its session, as of a script that waits for it: it is asked nothing before that. Default: false. */
+  readonly startsGame?: boolean
 }
 
 /** What the fleet asks a game without an SDK, and how the game learns of a session. */
 export interface GameSpec {
-  /** When a server is ready: once this passes. */
+  /** When a server is ready: once this passes. With `session.startsGame`, when it is ready for the players of its session. */
   readonly readiness: ReadinessProbe
   /** Whether a ready server still works. Default: the query of `players`, or without one, that its process runs. */
   readonly liveness?: LivenessProbe

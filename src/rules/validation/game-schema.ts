@@ -204,6 +204,11 @@ export const gameSchema = {
             'A file to write where the game runs: JSON with sessionID, sessionCookie and initialPlayers. A relative path begins at PF_SHARED_CONTENT_FOLDER, a folder of the server alone. $(PF_GAMESERVER_NAME) is the name of the server. Needs sh.',
           examples: ['session.json'],
         },
+        startsGame: {
+          type: 'boolean',
+          description:
+            'Whether the game itself starts with its session, as of a script that waits for it. Until then the server stands by as soon as its process runs, and nothing is asked; from then on, readiness says when the session is confirmed. Default: false.',
+        },
       },
     },
     end: {
@@ -318,11 +323,17 @@ export function refuseCommands(game: GameSpec): Refused | undefined {
 }
 
 function checkNeeds(
-  { end, players, session }: GameSpec,
+  { end, players, readiness, session }: GameSpec,
   { template }: Pick<BuildSpec, 'template'>,
 ): Refused | undefined {
   if (end?.emptySeconds !== undefined && !players) {
     return invalid('spec.game.end.emptySeconds', 'needs spec.game.players, which says who plays')
+  }
+  if (session?.startsGame && readiness.runningSeconds !== undefined) {
+    return invalid(
+      'spec.game.readiness.runningSeconds',
+      'counts from the start of the process; with spec.game.session.startsGame, choose a probe that passes once the game has started',
+    )
   }
   if (session?.stdin !== undefined && !gameContainerOf(template).stdin) {
     return invalid(

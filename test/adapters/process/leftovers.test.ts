@@ -2,11 +2,12 @@
 import { spawnSync } from 'node:child_process'
 import { chmodSync, chownSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { basename, join } from 'node:path'
 import { afterEach, expect, test } from 'vitest'
 import { ProcessBackend } from '../../../adapters/process/backend.js'
 import { resolveProcessOptions } from '../../../adapters/process/options.js'
 import { ProcessTable } from '../../../adapters/process/processes.js'
+import { readGamePid } from '../../../adapters/process/run/supervisor.js'
 import { removeTree } from '../../../adapters/process/files/instance-files.js'
 import type { Logger } from '../../../src/contracts/logger.js'
 import { testAsRoot } from './as-root.js'
@@ -26,6 +27,11 @@ const instancesIn = (directory: string) => readdirSync(join(directory, 'instance
 
 function supervisorIn(directory: string, name = 'arena-aaaaa'): number {
   return JSON.parse(readFileSync(join(directory, 'instances', `default.${name}`, 'instance.json'), 'utf8')).process.pid
+}
+
+function runOf(directory: string, name: string): string {
+  const instance = join(directory, 'instances', `default.${name}`)
+  return join(instance, readdirSync(instance).find((one) => one.startsWith('run-')) ?? '')
 }
 
 /** Starts a process in a session of its own, which outlives its parent. */
@@ -96,6 +102,8 @@ test('many endings, and many supervisors gone at once, share their scans of the 
   await Promise.all(specs.map((spec) => first.create(spec)))
   await first.close()
   const supervisors = specs.map(({ ref }) => supervisorIn(directory, ref.name))
+  // An instance is created before its supervisor has started the game.
+  await until('the games run', () => specs.every(({ ref }) => readGamePid(runOf(directory, ref.name)) !== undefined))
   for (const pid of supervisors) process.kill(pid, 'SIGKILL')
   await until('the supervisors are gone', () => !supervisors.some(runs))
 
@@ -109,10 +117,8 @@ test('many endings, and many supervisors gone at once, share their scans of the 
 
   const games = await processes.snapshot()
   for (const [i, group] of supervisors.entries()) {
-    const [run = ''] = readdirSync(join(directory, 'instances', `default.arena-${i}`)).filter((one) =>
-      one.startsWith('run-'),
-    )
-    for (const { pid } of games.membersOf({ mark: run.slice('run-'.length), group })) process.kill(pid, 'SIGKILL')
+    const mark = basename(runOf(directory, `arena-${i}`)).slice('run-'.length)
+    for (const { pid } of games.membersOf({ mark, group })) process.kill(pid, 'SIGKILL')
   }
   await until('all have exited', async () => (await next.list()).every(({ phase }) => phase === 'exited'))
   const before = processes.scans

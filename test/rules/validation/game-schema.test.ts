@@ -20,6 +20,7 @@ describe('a game without an SDK', () => {
     { game: { readiness: { runningSeconds: 0 } }, portsToExpose: [] },
     { game: { readiness: { udp: { send: 'ffffffff54', expect: 'FF' } } } },
     { game: { readiness: { http: { path: '/ready?x=1', port: 7777 } } } },
+    { game: { ...game, session: { stdin: 'x', startsGame: true } } },
     { game: { ...game, players: { query: { protocol: 'a2s' } }, end: { emptySeconds: 60 } } },
     { game: { ...game, players: { http: { path: '/status', field: 'players.0.count' } } } },
     { game: { readiness: { command: ['ready', '$(PORT_7777)', ''] } } },
@@ -76,6 +77,10 @@ describe('a game without an SDK', () => {
       'spec.game.liveness.command names $(PORT_8), which is no port in spec.portsToExpose',
     ],
     [{ game: { ...game, session: { file: '$(PORT_8)' } } }, 'spec.game.session.file names $(PORT_8)'],
+    [
+      { game: { readiness: { runningSeconds: 1 }, session: { stdin: 'x', startsGame: true } } },
+      'spec.game.readiness.runningSeconds counts from the start of the process',
+    ],
   ])('%j: %s', (spec, problem) => expect(problemOf(spec)).toContain(problem))
 })
 

@@ -125,7 +125,11 @@ async function allocate(
     totals.allocations++
     world.note(`caller: ${request.sessionID} is on ${server.IPV4Address} ${server.Ports}`)
     invariants.returnedToCaller(request.sessionID, server.IPV4Address)
-    if (options.confirm) confirmations.confirmed(request.sessionID, server.IPV4Address)
+    if (options.confirm) {
+      confirmations.confirmed(request.sessionID, server.IPV4Address)
+      const instance = context.backend.everAt(server.IPV4Address)
+      if (instance) invariants.probedServers.confirmed(instance)
+    }
     waitingCallers.end(waiting, false)
     return true
   } catch (error) {

@@ -1,10 +1,12 @@
 /**
  * Invariants of games without an SDK: no lost answer ends a session, nor makes a server Unhealthy before as many in a row are lost as its build
- * says. A session ends for lack of players only after some were there, and only by what the game has said itself. A game is told of its own
- * session, at least once, and again only if it is not known whether the last time has worked.
+ * says. A session ends by a line of the log only if its game has printed that, and for lack of players only after some were there, and only by what the game has said itself. A game is told of its own
+ * session, at least once, and again only if it is not known whether the last time has worked. A game that starts with its session is asked nothing
+ * before, and its session is confirmed only once it has answered.
  */
 import type { EventOf } from '../../../src/contracts/events.js'
 import { gameDefaults, type GameSpec } from '../../../src/rules/game/probes.js'
+import { startsWithSession } from '../actors/probed-specs.js'
 import { type BuildSpec, keyOf, type Ref, type Server } from '../../../src/rules/model/resources.js'
 import type { BackendModel, ModelInstance, Telling } from '../models/backend-model.js'
 import type { Asked, ProberObserver } from '../models/prober-model.js'
@@ -58,6 +60,8 @@ export class ProbedServers implements ProberObserver {
   readonly #toldBy = new Map<string, Told>()
   /** Uids of the servers whose games have been told. */
   readonly #told = new Set<string>()
+  /** Uids of the servers whose games have answered since. */
+  readonly #answeredSinceTold = new Set<string>()
 
   constructor(
     readonly world: World,
@@ -68,10 +72,26 @@ export class ProbedServers implements ProberObserver {
     },
   ) {}
 
+  asked(host: Host, { spec }: ModelInstance): void {
+    if (!startsWithSession(this.world, spec.build.name) || this.#told.has(spec.uid)) return
+    const record = this.deps().store.servers.get(keyOf(spec.ref))?.record
+    if (record?.uid === spec.uid && record.sessions.length === 0)
+      this.world.violate(`${host.name} asks the game of ${spec.ref.name}, which starts with its session`)
+  }
+
+  /** Called when a caller learns that the game has its session. */
+  confirmed({ spec }: ModelInstance): void {
+    if (!startsWithSession(this.world, spec.build.name) || this.#answeredSinceTold.has(spec.uid)) return
+    // A new leader takes a game that was told for one that has started.
+    if ((this.#toldStoredAt.get(spec.uid) ?? Infinity) <= this.deps().lease.electedAt) return
+    this.world.violate(`the session of ${spec.ref.name} is confirmed before its game has started`)
+  }
+
   answered(host: Host, term: number, instance: ModelInstance, players: readonly string[] | undefined): void {
     const { uid } = instance.spec
     const heard = this.#heardBy(host, term, uid)
     heard.failures[players ? 'players' : 'check'] = 0
+    if (this.#told.has(uid)) this.#answeredSinceTold.add(uid)
     if (!players) return this.#outcome(host, instance)
     const { elapsedMs } = this.world
     const isGap = heard.lost >= gapAnswers
@@ -112,6 +132,8 @@ export class ProbedServers implements ProberObserver {
       if (!this.#told.has(uid)) this.world.violate(`${name} is stored as told, but its game never was`)
     }
     if (after.health !== 'Unhealthy' || before?.health === 'Unhealthy' || state === 'Terminating') return
+    // It takes too long to start with its session.
+    if (startsWithSession(this.world, after.build) && this.#told.has(uid) && !this.#answeredSinceTold.has(uid)) return
     if ((this.#failedAt.get(uid) ?? -Infinity) < elapsedMs - storedMs)
       this.world.violate(`${name} is Unhealthy, although too few of its probes have failed`)
   }
@@ -125,7 +147,9 @@ export class ProbedServers implements ProberObserver {
       const hasFailed = (this.#failedAt.get(record.uid) ?? -Infinity) >= this.world.elapsedMs - storedMs
       return hasFailed ? undefined : 'too few of its probes have failed'
     }
-    if (reason === 'Exited' && message.includes(sessionOver)) return this.#objectionToEmpty(host, record)
+    if (reason === 'Exited' && message.includes(sessionOver)) {
+      return message.includes(logSays) ? this.#objectionToLog(record) : this.#objectionToEmpty(host, record)
+    }
     if (reason === 'Unclaimed' && this.#emptyFor(host, record.uid) === undefined)
       return 'its game has not said that nobody plays'
     return undefined
@@ -134,6 +158,13 @@ export class ProbedServers implements ProberObserver {
   /** True if the fleet has ended the server because its game says that the session is over. */
   isEndOfSession({ message, reason }: EventOf<'ServerEnding'>): boolean {
     return reason === 'Exited' && message.includes(sessionOver)
+  }
+
+  #objectionToLog({ address, sessions }: Server): string | undefined {
+    const game = address === undefined ? undefined : this.deps().backend.everAt(address)?.game
+    return game?.isOver && game.session === sessions[0]?.id
+      ? undefined
+      : 'its game has not printed that its match is over'
   }
 
   #objectionToEmpty(host: Host, { build, namespace, uid }: Server): string | undefined {
@@ -187,6 +218,9 @@ export class ProbedServers implements ProberObserver {
     for (const { record } of all) {
       const { name, sessions, state } = record
       if (state === 'Active' && !sessions[0]?.told) this.world.violate(`${name} is not stored as told`)
+      if (state === 'Active' && gameOf(record)?.isOver)
+        this.world.violate(`${name} is Active, although its log says that its match is over`)
+      if (startsWithSession(this.world, record.build)) continue
       if (state === 'StandingBy' && someAnswer && gameOf(record)?.isHanging)
         this.world.violate(`${name} is standing by, but answers no probe`)
     }
@@ -209,5 +243,6 @@ export class ProbedServers implements ProberObserver {
 
 /** In the message of an end that the fleet has found out. */
 const sessionOver = 'the session is over: '
+const logSays = 'its log says: '
 /** A call that takes longer counts as lost. */
 const answerMs = 60_000

@@ -5,9 +5,10 @@ import type { Heartbeat, HeartbeatAnswer } from '../../../src/rules/game/heartbe
 import { candidatePorts, type PortRange } from '../../../src/rules/model/ports.js'
 import { keyOf, type Ref } from '../../../src/rules/model/resources.js'
 import type { GameServer } from '../../../src/rules/model/wire.js'
-import { sessionInLine } from '../actors/probed-specs.js'
+import { endsByLog, sessionInLine } from '../actors/probed-specs.js'
 import type { Host } from '../world/host.js'
 import type { World } from '../world/world.js'
+import { GameLog, readLog } from './game-log.js'
 import { GameModel } from './game-model.js'
 import type { ModelInstance } from './model-instance.js'
 export type { ModelInstance } from './model-instance.js'
@@ -184,6 +185,7 @@ export class BackendModel {
         await remoteCall(world, host, options, () => this.#writeStdin(ref, line, telling))
         telling.answered()
       },
+      logs: (ref, how) => readLog(world, host, () => this.instances.get(keyOf(ref))?.log, how),
       list: () => remoteCall(world, host, options, () => [...this.instances.values()].map(toInstance)),
       watch: (listener) => {
         this.#watches.set(host, { listener, interruptedUntil: 0 })
@@ -211,6 +213,7 @@ export class BackendModel {
       phase: 'pending',
       hangs: hangsMs > 0,
       game: undefined,
+      log: new GameLog(),
       runningSince: 0,
       lastHeartbeat: undefined,
     }
@@ -269,7 +272,9 @@ export class BackendModel {
       onSessionEnd: (sessionID) => this.deps.onSessionEnd(instance, sessionID),
       rooms: this.deps.roomsOf(instance),
       isProbed,
+      log: endsByLog(this.world, spec.build.name) ? instance.log : undefined,
       onExit: (code) => {
+        instance.log.end()
         instance.phase = 'exited'
         instance.exitCode = code
         this.exits.set(spec.uid, [...(this.exits.get(spec.uid) ?? []), code])

@@ -4,6 +4,7 @@
  */
 import type { EndedSession, GameState, Heartbeat, HeartbeatAnswer } from '../../../src/rules/game/heartbeat.js'
 import type { World } from '../world/world.js'
+import type { GameLog } from './game-log.js'
 import type { Rooms } from './rooms.js'
 import type { GameBehavior } from './unusual-behaviors.js'
 
@@ -19,10 +20,14 @@ export interface GameModelDependencies {
   onSessionEnd(sessionID: string): void
   /** True if it has no SDK: it sends no heartbeats, answers probes, and reads its session from its standard input. */
   readonly isProbed: boolean
+  /** Where it prints that it is ready, and that its match is over, after which it waits to be ended. Undefined: it exits. */
+  readonly log: GameLog | undefined
   /** The sessions of a game that takes several. */
   readonly rooms: Rooms | undefined
 }
 
+/** What it prints once it is ready. */
+const readyLine = 'Done (1s)! For help, type help'
 const heartbeatMs = 2_000
 const neverReady: ReadonlySet<GameBehavior> = new Set(['never-ready', 'exits-at-start'])
 /** How long Java's client tries to send its first heartbeat. */
@@ -37,6 +42,8 @@ export class GameModel {
   #guests: readonly string[] = []
   /** Players who come as they like. */
   #others: readonly string[] = []
+  /** True once its match is over and its process still runs. */
+  isOver = false
   /** True once it has had players. */
   hadPlayers = false
   /** What the game does when it gets its termination signal. Like most SDKs' games, it may have no handler. */
@@ -82,7 +89,10 @@ export class GameModel {
     if (behavior === 'exits-idle') world.after(world.between(1_000, 300_000), () => this.#exitWithFault(0))
     if (behavior !== 'never-ready' && behavior !== 'silent') {
       world.after(world.between(10, 8_000), () => {
-        if (this.state === 'Initializing' && !this.#isUnready) this.state = 'StandingBy'
+        if (this.state === 'Initializing' && !this.#isUnready) {
+          this.state = 'StandingBy'
+          this.deps.log?.print(readyLine)
+        }
         this.#heartbeat()
         if (behavior === 'crashes-when-ready') world.after(world.between(500, 30_000), () => this.#exitWithFault(1))
       })
@@ -256,12 +266,15 @@ export class GameModel {
       // Matches do not end while the fleet has to reach quiescence.
       if (!world.faultsEnabled) return
       if (this.#playsOn && world.chance(0.8)) this.#playOn()
-      else this.exit(world.chance(0.1) ? 1 : 0)
+      else if (world.chance(0.1)) this.exit(1)
+      else if (this.deps.log && this.running) this.#waitForEnd(this.deps.log)
+      else this.exit(0)
     })
   }
 
   /** A game without an SDK is open before it has a session, and now and then somebody looks in. */
   get #mayHavePlayers(): boolean {
+    if (this.isOver) return false
     return this.session !== undefined || (this.deps.isProbed && this.state === 'StandingBy' && this.world.chance(0.2))
   }
 
@@ -271,6 +284,14 @@ export class GameModel {
     this.session = this.deps.rooms.first
     this.state = this.session === undefined ? 'StandingBy' : 'Active'
     if (this.session === undefined) this.#others = []
+  }
+
+  /** Its match is over, which only its log says. */
+  #waitForEnd(log: GameLog): void {
+    this.isOver = true
+    this.#others = []
+    this.#guests = []
+    log.print(`match over, ${this.session}`)
   }
 
   /** Ends its session and waits for the next one. */

@@ -12,6 +12,8 @@ import type { BackendModel, ModelInstance } from './backend-model.js'
 export type Asked = 'check' | 'players'
 
 export interface ProberObserver {
+  /** Called when a host asks. */
+  asked(host: Host, instance: ModelInstance): void
   /** Called when a host gets an answer. `term` is its term when it asked. */
   answered(host: Host, term: number, instance: ModelInstance, players: readonly string[] | undefined): void
   /** Called when a host gets none. */
@@ -62,6 +64,7 @@ export class ProberModel {
     const isPort = instance?.ports.some((port) => port.public === address.port) === true
     if (instance && !isPort)
       world.violate(`${host.name} probes port ${address.port}, which ${address.host} does not have`)
+    if (instance) observer.asked(host, instance)
     return new Promise((resolve, reject) => {
       const end = (why: string) => {
         if (!settle()) return
