@@ -242,4 +242,20 @@ describe('a session file', () => {
     expect(JSON.parse(input)).toEqual({ sessionID: session(1), sessionCookie: 'c', initialPlayers: ['amie'] })
     expect(await serversBy(fleet, 'Active')).toHaveLength(1)
   })
+
+  it('starts a game that waits for it, which is asked nothing before', async () => {
+    const session = { file: 'session.json', startsGame: true }
+    const { programs, scene, fleet } = await opened({ ...game, session })
+    await untilReady(scene, fleet, 1)
+    await scene.clock.advance(60 * second)
+    expect(programs.runs).toEqual([])
+    programs.answers.set('ready', failed)
+    const name = await allocated(scene, fleet, [], async () => {
+      await scene.clock.advance(10 * second)
+      expect(programs.runsOf('sh')).toHaveLength(1)
+      expect(programs.runsOf('ready').length).toBeGreaterThan(5)
+      programs.answers.delete('ready')
+    })
+    expect(await stateOf(fleet, name)).toMatchObject({ state: 'Active', health: 'Healthy' })
+  })
 })

@@ -271,7 +271,7 @@ test('a command of a later host runs in the service of its game: with its view, 
   const options = { ...service, limits: { tasks: 40, openFiles: 200 } }
   const first = open(directory, options)
   const look = `${place}; ls / /run $HOME | md5sum; echo x >$TMPDIR/file && ls /tmp; ls -l /dev | wc -l; echo done`
-  const spec = shellGame(`echo x >/tmp/of-the-game; ${look}; exec sleep 600`, { memory: '100Mi' })
+  const spec = shellGame(`echo x >$TMPDIR/of-the-game; ${look}; exec sleep 600`, { memory: '100Mi' })
   const found = await outputOf(first, spec)
   await first.close()
   const second = open(directory, options)
