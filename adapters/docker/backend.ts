@@ -12,6 +12,8 @@ import type {
   BackendListener,
   DefaultStore,
   DestroyOptions,
+  ExecOptions,
+  ExecResult,
   Instance,
   InstanceSpec,
   InstanceUsage,
@@ -33,6 +35,7 @@ import { findAgentEndpoint, findPublishedHost } from './agent-address.js'
 import { checkForDocker, type DockerEngine, imageOf } from './container-config.js'
 import { ContainerCreation, PortPool } from './containers/container-creation.js'
 import { ContainerEvents } from './containers/container-events.js'
+import { execIn } from './containers/container-exec.js'
 import { ContainerTermination } from './containers/container-termination.js'
 import { Containers } from './containers/containers.js'
 import { type Container, isRunning, usageIn } from './containers/instance.js'
@@ -175,6 +178,16 @@ export class DockerBackend implements Backend {
     const container = await containers.find(ref)
     if (!container) throw new FleetError('not-found', `server ${keyOf(ref)} has no container`)
     await writeStdin(this.#api, container, line, options)
+  }
+
+  async exec(ref: Ref, command: readonly string[], options: ExecOptions = {}): Promise<ExecResult> {
+    throwIfAborted(options.signal)
+    const { containers } = await this.#lifecycle.open()
+    const container = await containers.find(ref)
+    if (container?.status !== 'running') {
+      throw new FleetError('not-found', `server ${keyOf(ref)} has no container that runs`)
+    }
+    return execIn(this.#api, container.id, command, options)
   }
 
   async close(): Promise<void> {

@@ -173,6 +173,40 @@ export class EngineApi {
     )
   }
 
+  /** Makes a command ready to run in a container, and returns its id. */
+  async createExec(
+    id: string,
+    command: readonly string[],
+    hasInput: boolean,
+    options?: EngineCallOptions,
+  ): Promise<string> {
+    const what = `run ${command[0] ?? ''} in container ${shortId(id)}`
+    const body = { Cmd: command, AttachStdin: hasInput, AttachStdout: true, AttachStderr: true }
+    const answer = await this.#change({ what, method: 'POST', path: containerPath(id, '/exec'), body }, options)
+    if (isObject(answer) && typeof answer['Id'] === 'string') return answer['Id']
+    throw new FleetError('internal', `the Docker engine returned no id to ${what}`)
+  }
+
+  /** Starts the command, and resolves with its connection: what is written is its input, and what is read its output in frames. */
+  startExec(exec: string, options: EngineCallOptions = {}): Promise<OpenStream> {
+    const what = `start command ${shortId(exec)}`
+    const timeoutMs = this.#deps.changeTimeoutMs
+    const body = { Detach: false, Tty: false }
+    return this.#calls.open({
+      what,
+      method: 'POST',
+      path: `/exec/${exec}/start`,
+      body,
+      hijack: true,
+      timeoutMs,
+      ...options,
+    })
+  }
+
+  async inspectExec(exec: string): Promise<unknown> {
+    return this.#read({ what: `inspect command ${shortId(exec)}`, method: 'GET', path: `/exec/${exec}/json` })
+  }
+
   /**
    * Resolves after `ms`, or immediately when the signal fires or the backend closes; in those cases the next call rejects.
    */
@@ -237,6 +271,8 @@ interface EngineCall extends EngineCallOptions {
   readonly auth?: object | undefined
   /** Statuses that count as success in addition to 200, 201 and 204. */
   readonly successStatuses?: readonly number[]
+  /** If true, the answer is the connection, as a stream in both directions. */
+  readonly hijack?: boolean
   readonly timeoutMs: number
   /** If true, the call resolves with `timedOut` on timeout instead of failing. */
   readonly resolveOnTimeout?: boolean
@@ -278,11 +314,13 @@ class EngineCalls {
   /** Resolves with the open stream; the timeout applies only until the stream opens. */
   async open(call: EngineCall): Promise<OpenStream> {
     const aborter = new AbortController()
-    const stream = await this.#settle(call, aborter, (done) =>
-      this.#dial(call, aborter.signal, { isStream: true }, done),
-    )
+    const mode = call.hijack ? { hijack: true } : { isStream: true }
+    const stream = await this.#settle(call, aborter, (done) => this.#dial(call, aborter.signal, mode, done))
     if (!isReadable(stream)) throw new FleetError('internal', `the Docker engine returned no stream for: ${call.what}`)
-    const stop = () => aborter.abort()
+    const stop = () => {
+      aborter.abort()
+      if (call.hijack) stream.destroy()
+    }
     this.#scope.add(stop)
     stream.once('close', () => this.#scope.delete(stop))
     // The reader receives errors while iterating. After it stops, an error without a listener would crash the process.

@@ -7,6 +7,8 @@ import type {
   BackendListener,
   DefaultStore,
   DestroyOptions,
+  ExecOptions,
+  ExecResult,
   Instance,
   InstanceSpec,
   InstanceUsage,
@@ -29,7 +31,7 @@ import { closeTimeoutMs, PodInstances } from './instances.js'
 import { createElector } from './leader-election/elector.js'
 import { findAgentEndpoint } from './nodes/node-cache.js'
 import type { ResolvedKubernetesOptions } from './options.js'
-import { podLogs, writeStdin } from './pods/container-streams.js'
+import { execInPod, podLogs, writeStdin } from './pods/container-streams.js'
 import { podUsage } from './pods/pod-usage.js'
 import { hasAnyPods } from './pods/pod-cache.js'
 import { namesOf } from './pods/pod-objects.js'
@@ -199,6 +201,15 @@ export class KubernetesBackend implements Backend {
     if (!snapshot) throw new FleetError('not-found', `server ${keyOf(ref)} has no pod`)
     const { clock, callTimeoutMs: timeoutMs } = this.#options
     await writeStdin({ api: this.#api, clock, timeoutMs, snapshot }, line, options)
+  }
+
+  async exec(ref: Ref, command: readonly string[], options: ExecOptions = {}): Promise<ExecResult> {
+    await this.#open(options.signal)
+    const snapshot = this.#instances.pods.find(ref)
+    if (snapshot?.instance.phase !== 'running')
+      throw new FleetError('not-found', `server ${keyOf(ref)} has no pod that runs`)
+    const { clock, callTimeoutMs: timeoutMs } = this.#options
+    return execInPod({ api: this.#api, clock, timeoutMs, snapshot }, command, options)
   }
 
   async close(): Promise<void> {

@@ -71,6 +71,14 @@ export function memoryBackend(options: MemoryBackendOptions = {}): MemoryBackend
       servers.get(ref).writeStdin(line)
     },
 
+    /** Every command succeeds: there is no program. */
+    async exec(ref, _, { signal } = {}) {
+      throwIfAborted(signal)
+      const { phase } = servers.get(ref)
+      if (phase !== 'running') throw new FleetError('not-found', `server ${keyOf(ref)} does not run`)
+      return { exitCode: 0, output: '' }
+    },
+
     watch(listener) {
       const remove = listeners.add(listener)
       for (const server of servers.all()) server.onListenerAdded()

@@ -9,6 +9,8 @@ import {
   type DefaultStore,
   type DestroyOptions,
   developmentGraceMs,
+  type ExecOptions,
+  type ExecResult,
   type Instance,
   type InstanceSpec,
   type InstanceUsage,
@@ -19,6 +21,7 @@ import type { CallOptions } from '../../src/contracts/call-options.js'
 import { FleetError, throwIfAborted } from '../../src/contracts/errors.js'
 import { keyOf, type Ref } from '../../src/rules/model/resources.js'
 import { gameContainerOf } from '../../src/rules/validation/pod-template.js'
+import { eitherSignal } from '../../src/util/signals.js'
 import { storeIn } from '../shared/option-reader.js'
 import { BackendLifecycle, checkRef, noStdin } from '../shared/backend-lifecycle.js'
 import { checkGraceMs, Terminations } from '../shared/in-flight.js'
@@ -31,6 +34,7 @@ import type { ResolvedProcessOptions } from './options.js'
 import { PortPool } from './port-pool.js'
 import { ProcessTable, usageOf } from './processes.js'
 import { ProcessTermination } from './run/process-termination.js'
+import { execBeside } from './run/game-exec.js'
 import { writeStdin } from './files/stdin.js'
 import { recoverInstances } from './recovery.js'
 import { checkMemoryLimit } from './run/game-launch.js'
@@ -53,6 +57,10 @@ export class ProcessBackend implements Backend {
 
   readonly #processes: ProcessTable
   readonly #isolation: GameIsolation
+  /** Ends the commands in progress. */
+  readonly #closing = new AbortController()
+  /** On Linux, which shows what a game was started with. */
+  readonly exec?: NonNullable<Backend['exec']>
 
   constructor(options: ResolvedProcessOptions, processes = new ProcessTable()) {
     const { directory, portRange, publicAddress, clock, logger, pollIntervalMs } = options
@@ -87,6 +95,7 @@ export class ProcessBackend implements Backend {
     this.#monitor = new ExitMonitor({ ...shared, terminations: this.#terminations, pollIntervalMs })
     const ports = new PortPool(portRange, publicAddress, () => this.#takenPorts())
     const { logs, monitor, lifecycle } = { logs: this.#logs, monitor: this.#monitor, lifecycle: this.#lifecycle }
+    if (process.platform === 'linux') this.exec = (ref, command, exec) => this.#exec(ref, command, exec)
     this.#starts = new Starts({ options, lifecycle, instances, ports, files, logs, monitor, processes, isolation })
   }
 
@@ -158,9 +167,28 @@ export class ProcessBackend implements Backend {
     await writeStdin(this.#files.stdinOf(ref, record.nonce), ref, line)
   }
 
+  async #exec(ref: Ref, command: readonly string[], options: ExecOptions = {}): Promise<ExecResult> {
+    checkRef(ref)
+    await this.#lifecycle.open()
+    throwIfAborted(options.signal)
+    const instance = this.#instances.get(keyOf(ref))
+    const { nonce, uidOfGame } = instance?.record ?? {}
+    const leader = instance?.process?.leader
+    if (!instance?.isRunning || !leader || nonce === undefined) {
+      throw new FleetError('not-found', `server ${keyOf(ref)} does not run`)
+    }
+    const isolation = this.#isolation
+    const hasOwnUser = uidOfGame !== undefined || isolation.changesUser
+    const runDirectory = this.#files.runDirectory(ref, nonce)
+    const place = { leader, runDirectory, mark: nonce, hasOwnUser, isolation, clock: this.#options.clock }
+    const { signal, release } = eitherSignal(this.#closing.signal, options.signal)
+    return execBeside(place, command, { ...options, signal }).finally(release)
+  }
+
   async close(): Promise<void> {
     if (this.#options.development && !this.#lifecycle.isClosed) await this.#endAll()
     this.#lifecycle.close()
+    this.#closing.abort()
     this.#monitor.close()
     await this.#lifecycle.settled()
     for (const termination of this.#terminations.inProgress()) termination.close()

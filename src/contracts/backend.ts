@@ -119,6 +119,24 @@ export interface LogsOptions extends CallOptions {
   readonly origin?: boolean
 }
 
+export interface ExecOptions extends CallOptions {
+  /**
+   * Ends the command, if the system can do that: the call then rejects with `aborted`. If it cannot, the call goes on, and settles once the
+   * command has ended, so that the caller knows how many are left.
+   */
+  readonly signal?: AbortSignal
+  /** Lines for its standard input, which may stay open afterwards. Default: it has none. */
+  readonly input?: string
+}
+
+/** How a command has ended. */
+export interface ExecResult {
+  /** 126 or 127 if it could not be run, for example because there is no such program; 128 + n if signal n has ended it. */
+  readonly exitCode: number
+  /** The end of what it has printed on stdout and stderr: at most 512 bytes. Hostile input. */
+  readonly output: string
+}
+
 export interface AgentEndpointOptions extends CallOptions {
   /** The listen address that the host app has configured for the agent, if any. */
   readonly host?: string | undefined
@@ -282,6 +300,13 @@ export interface Backend {
    * `no-stdin` if it takes none now, in which case nothing was written. Writes at the same time do not mix their lines.
    */
   writeStdin?(ref: Ref, line: string, options?: CallOptions): Promise<void>
+  /**
+   * Runs a command, without a shell, where an instance runs: with the files, environment, working directory, user, isolation and limits
+   * that its game was started with. Resolves once the command has ended. Rejects with `not-found` if there is no such instance or it does not
+   * run, with `unavailable` if the system cannot be asked or the command is lost, and with `invalid` once it has printed more than 1 MiB,
+   * from where on it is not followed. For games without an SDK.
+   */
+  exec?(ref: Ref, command: readonly string[], options?: ExecOptions): Promise<ExecResult>
   /**
    * Measures what a running instance uses. Rejects with `not-found` if there is no such instance or it does not run, and with `unsupported` if
    * the system does not measure it, for example a cluster without metrics.

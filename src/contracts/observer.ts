@@ -4,7 +4,8 @@ import type { BuildCounts, BuildHealth, ConditionType } from '../rules/model/bui
 import type { IsolationStatus } from './backend.js'
 import type { ErrorCode } from './errors.js'
 
-export type BackendOperation = 'create' | 'destroy' | 'list' | 'prepare' | 'protect' | 'unprotect' | 'find' | 'stdin'
+export type BackendOperation =
+  'create' | 'destroy' | 'list' | 'prepare' | 'protect' | 'unprotect' | 'find' | 'stdin' | 'exec'
 export type StoreCollection = 'builds' | 'servers' | 'details' | 'demand'
 export type StoreOperation = 'get' | 'list' | 'create' | 'update' | 'delete'
 

@@ -1,7 +1,7 @@
 /** The cases of the backend conformance suite. */
 import assert from 'node:assert/strict'
 import { FleetError } from '../contracts/errors.js'
-import type { Instance, InstanceSpec } from '../contracts/backend.js'
+import type { ExecOptions, Instance, InstanceSpec } from '../contracts/backend.js'
 import type { Ref } from '../rules/model/resources.js'
 import { type Received, rejectsWith, type Subject } from './backend-subject.js'
 
@@ -394,6 +394,90 @@ function printed(subject: Subject, ref: Ref, expected: readonly string[]): Promi
     assert.deepEqual(lines, expected)
     return true
   })
+}
+
+// Commands where a game runs, which has `sh`. Need a backend with `exec`.
+
+export const execCases = backendCases({
+  'exec: a command has its arguments as they are, the environment of its game, and an exit code': {
+    async check(subject) {
+      const { ref } = await commandable(subject)
+      const script = 'echo "$1|$2|$3|$PF_GAMESERVER_NAME"; echo done >&2; exit 3'
+      const { exitCode, output } = await exec(subject, ref, ['sh', '-c', script, 'sh', 'a b', '', '$(X) $HOME "'])
+      assert.equal(exitCode, 3)
+      assert.deepEqual(output.trim().split('\n').toSorted(), [`a b||$(X) $HOME "|${ref.name}`, 'done'])
+      const { exitCode: missing } = await exec(subject, ref, ['/no/such/command'])
+      assert.ok(missing === 126 || missing === 127, `the exit code of a missing program is ${missing}`)
+    },
+  },
+
+  'exec: a command reads lines, and what it writes is there for the next one, also after a host restart': {
+    async check(subject) {
+      const { ref } = await commandable(subject)
+      const line = 'x'.repeat(100_000)
+      const write = 'IFS= read -r line && printf "%s" "$line" >"$PF_SHARED_CONTENT_FOLDER/line"'
+      const input = `${line}\n`
+      assert.equal((await exec(subject, ref, ['sh', '-c', write], { input })).exitCode, 0)
+      await subject.reopen()
+      const { output } = await exec(subject, ref, ['sh', '-c', 'wc -c <"$PF_SHARED_CONTENT_FOLDER/line"'])
+      assert.equal(output.trim(), String(line.length))
+    },
+  },
+
+  'exec: of what a command prints, the end is kept, and one that prints without an end is given up': {
+    async check(subject) {
+      const { ref } = await commandable(subject)
+      const { output } = await exec(subject, ref, ['sh', '-c', 'seq 50000; echo the end'])
+      assert.match(output, /\n50000\nthe end\n$/)
+      assert.ok(Buffer.byteLength(output) <= 512, `${Buffer.byteLength(output)} bytes are kept`)
+      await rejectsWith('invalid', exec(subject, ref, ['yes']))
+    },
+  },
+
+  'exec: settles after its signal, with aborted or once the command has ended': {
+    async check(subject) {
+      const { ref } = await commandable(subject)
+      const stop = new AbortController()
+      const script = ': >"$PF_SHARED_CONTENT_FOLDER/begun"; sleep 2; exit 4'
+      const outcome = exec(subject, ref, ['sh', '-c', script], { signal: stop.signal }).then(
+        ({ exitCode }) => exitCode,
+        (error: unknown) => FleetError.is(error) && error.code,
+      )
+      await subject.eventually('the command has begun', async () => {
+        const { exitCode } = await exec(subject, ref, ['sh', '-c', '[ -e "$PF_SHARED_CONTENT_FOLDER/begun" ]'])
+        return exitCode === 0 || undefined
+      })
+      stop.abort()
+      assert.ok(['aborted', 4].includes((await outcome) || ''), `it ended with ${await outcome}`)
+      await rejectsWith('aborted', exec(subject, ref, ['sh', '-c', ':'], { signal: stop.signal }))
+    },
+  },
+
+  'exec: rejects with not-found without an instance, and once its game has ended': {
+    async check(subject) {
+      const spec = subject.spec('exits-0')
+      await rejectsWith('not-found', exec(subject, spec.ref, ['sh', '-c', ':']))
+      await subject.backend.create(spec)
+      await subject.inPhase(spec, 'exited')
+      await rejectsWith('not-found', exec(subject, spec.ref, ['sh', '-c', ':']))
+    },
+  },
+})
+
+async function exec({ backend }: Subject, ref: Ref, command: readonly string[], options?: ExecOptions) {
+  assert.ok(backend.exec, 'the backend has no exec')
+  return backend.exec(ref, command, options)
+}
+
+/** An instance in which commands can be run, a moment after it is reported as running. */
+async function commandable(subject: Subject): Promise<InstanceSpec> {
+  const spec = subject.spec('runs')
+  await subject.running(spec)
+  await subject.eventually('a command can be run', async () => {
+    const first = await exec(subject, spec.ref, ['sh', '-c', ':']).catch(() => undefined)
+    return first?.exitCode === 0 || undefined
+  })
+  return spec
 }
 
 // Destroy. The order is the signal at once, then the whole grace period, then the kill.

@@ -6,6 +6,7 @@ import { FleetError } from '../contracts/errors.js'
 import {
   type BackendCase,
   destroyCases,
+  execCases,
   lifecycleCases,
   portCases,
   restartCases,
@@ -20,7 +21,15 @@ export interface BackendConformanceOptions extends SubjectOptions {
   readonly inapplicable?: Partial<Readonly<Record<BackendConformanceCase, string>>>
 }
 
-const cases = { ...lifecycleCases, ...destroyCases, ...portCases, ...watchCases, ...restartCases, ...stdinCases }
+const cases = {
+  ...lifecycleCases,
+  ...destroyCases,
+  ...portCases,
+  ...watchCases,
+  ...restartCases,
+  ...stdinCases,
+  ...execCases,
+}
 
 export type BackendConformanceCase = keyof typeof cases
 

@@ -168,7 +168,7 @@ export function faultyBackend(backend: Backend, faults: BackendFaults): Backend 
 
 /** Passes through the optional methods that the backend implements. */
 function optionalMethods(backend: Backend): Partial<Backend> {
-  const { check, prepare, protect, unprotect, find, agentEndpoint, logs, writeStdin, usage } = backend
+  const { check, prepare, protect, unprotect, find, agentEndpoint, logs, writeStdin, exec, usage } = backend
   return {
     ...(check && { check: check.bind(backend) }),
     ...(prepare && { prepare: prepare.bind(backend) }),
@@ -178,6 +178,7 @@ function optionalMethods(backend: Backend): Partial<Backend> {
     ...(agentEndpoint && { agentEndpoint: agentEndpoint.bind(backend) }),
     ...(logs && { logs: logs.bind(backend) }),
     ...(writeStdin && { writeStdin: writeStdin.bind(backend) }),
+    ...(exec && { exec: exec.bind(backend) }),
     ...(usage && { usage: usage.bind(backend) }),
   }
 }

@@ -7,7 +7,7 @@ import { join } from 'node:path'
 import { systemClock } from 'gamekeeper'
 import { memoryBackend, type MemoryBackend, type ServerScript } from 'gamekeeper/memory'
 import { processBackend } from 'gamekeeper/process'
-import { backendConformance, type ConformanceProgram } from 'gamekeeper/testing'
+import { backendConformance, type BackendConformanceCase, type ConformanceProgram } from 'gamekeeper/testing'
 import { afterAll, describe, expect, it, vi } from 'vitest'
 
 describe('the memory backend', () => {
@@ -28,6 +28,7 @@ describe('the memory backend', () => {
     inapplicable: {
       'stdin: lines reach the game in their order, before and after a host restart': withoutLogs,
       'logs: what a game has printed can be read after it was destroyed, if that was asked for': withoutLogs,
+      ...commandCases('has no programs'),
       'usage: is measured while a game runs, where the system measures it': 'its games use nothing',
     },
     programSignalled: ({ ref }) => vi.waitFor(() => expect(opened?.server(ref).isSignalled).toBe(true), 60_000),
@@ -104,4 +105,13 @@ function isFree(port: number): Promise<boolean> {
       .once('error', () => resolve(false))
       .listen(port, '127.0.0.1', () => server.close(() => resolve(true)))
   })
+}
+
+function commandCases(why: string): Partial<Record<BackendConformanceCase, string>> {
+  return {
+    'exec: a command has its arguments as they are, the environment of its game, and an exit code': why,
+    'exec: a command reads lines, and what it writes is there for the next one, also after a host restart': why,
+    'exec: of what a command prints, the end is kept, and one that prints without an end is given up': why,
+    'exec: settles after its signal, with aborted or once the command has ended': why,
+  }
 }

@@ -1,5 +1,8 @@
 /** The recipes of docs/guides/games-without-sdk.md: each is a build, whose game is replaced by one that speaks the same protocol. */
 import { randomUUID } from 'node:crypto'
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { expect, it, onTestFinished } from 'vitest'
 import { parse } from 'yaml'
@@ -33,6 +36,7 @@ const unnamed = 'unnamed-1,unnamed-2'
 
 const recipes: readonly Recipe[] = [
   { name: 'minecraft', players: named, told: 'say match {sessionID}', ends: 'when it is empty' },
+  { name: 'minecraft-rcon', players: named, told: 'session say match {sessionID} began', ends: 'when it is empty' },
   {
     name: 'minecraft-jar',
     prints: '[12:00:01] [Server thread/INFO]: Done (9.123s)! For help, type "help"',
@@ -56,6 +60,20 @@ const recipes: readonly Recipe[] = [
   { name: 'warm', starts: true, ends: 'by exit' },
 ]
 
+/** The programs that are in an image, in place of which a script has the effect that the game would see. */
+const programs = {
+  'mc-health': 'exit 0',
+  'rcon-cli': `cd "$PF_SHARED_CONTENT_FOLDER" && printf '{"sessionID":"%s"}' "$1" >new && mv new session.json`,
+}
+
+async function folderOfPrograms(): Promise<string> {
+  const folder = await mkdtemp(join(tmpdir(), 'gamekeeper-recipes-'))
+  onTestFinished(() => rm(folder, { recursive: true }))
+  for (const [name, script] of Object.entries(programs))
+    await writeFile(join(folder, name), `#!/bin/sh\n${script}\n`, { mode: 0o755 })
+  return folder
+}
+
 const page = 'docs/guides/games-without-sdk.md'
 const builds: readonly GameServerBuildInput[] = blocks(page, 'yaml').map((text) => parse(text))
 /** The script at the end of the last recipe, in the place of its own. */
@@ -78,6 +96,7 @@ it('each recipe of the page is a build as it stands, and simulated games get ses
 
 it('each recipe of the page becomes ready, learns of its session, shows who plays, and ends as it says', async () => {
   const place = await workplace()
+  const folder = await folderOfPrograms()
   const ends: EventOf<'SessionEnded'>[] = []
   const fleet = await ownFleet(place, {
     portRange: portRange('without-sdk-recipes'),
@@ -86,7 +105,7 @@ it('each recipe of the page becomes ready, learns of its session, shows who play
   await Promise.all(
     [...builds, ...warm].map(async (build, index) => {
       const recipe = recipes[index]
-      if (recipe) await play(fleet, build, recipe, ends)
+      if (recipe) await play(fleet, withGame(build, folder, recipe.starts), recipe, ends)
     }),
   )
 }, 400_000)
@@ -97,7 +116,7 @@ async function play(
   { name, prints, players, starts, told, ends: end }: Recipe,
   ends: readonly EventOf<'SessionEnded'>[],
 ) {
-  await fleet.builds.apply(withGame(build, starts))
+  await fleet.builds.apply(build)
   const ref = await until(`${name} has a server`, async () => {
     const [server] = await serversOf(fleet, name)
     return server && server.status.state !== 'Pending' && server.metadata.name
@@ -139,7 +158,11 @@ async function play(
 }
 
 /** Its own game, which listens where the recipe asks, is replaced. Times are shorter, and lines on stdin are how the test steers the game. */
-function withGame({ metadata, spec }: GameServerBuildInput, starts = false): GameServerBuildInput {
+function withGame(
+  { metadata, spec }: GameServerBuildInput,
+  programFolder: string,
+  starts = false,
+): GameServerBuildInput {
   const { game, run } = spec
   if (!game || !run) throw new Error('a recipe has run and game')
   const { readiness, players, end } = game
@@ -160,7 +183,11 @@ function withGame({ metadata, spec }: GameServerBuildInput, starts = false): Gam
           ? {
               command: script.map((arg) => arg.replaceAll('./arena-server', `node ${program} --protocol ${protocol}`)),
             }
-          : { command: ['node', program, '--protocol', protocol, '--port', `$(PORT_${port})`], args: [] }),
+          : {
+              command: ['node', program, '--protocol', protocol, '--port', `$(PORT_${port})`],
+              args: ['--session-file', '$(PF_SHARED_CONTENT_FOLDER)/session.json'],
+              env: { ...run.env, PATH: `${programFolder}:${process.env['PATH']}` },
+            }),
         stdin: true,
       },
       game: {

@@ -22,7 +22,8 @@ function buildOf(protocol: Protocol, game: Omit<NonNullable<BuildSpec['game']>, 
   const starting = game.session?.startsGame
     ? ['sh', '-c', 'read -r match && exec "$@" --match "$match" --ready-after 2000', 'sh']
     : []
-  const args = ['--protocol', protocol, '--port', '$(PORT_27015)', '--host', '0.0.0.0']
+  const file = '$(PF_SHARED_CONTENT_FOLDER)/session.json'
+  const args = ['--protocol', protocol, '--port', '$(PORT_27015)', '--host', '0.0.0.0', '--session-file', file]
   const port = { name: 'game', containerPort: 27_015, protocol: isDatagram(protocol) ? 'UDP' : 'TCP' }
   const container = {
     ...{ name: 'game', ...imageOf, stdin: true, ports: [port] },
@@ -171,3 +172,33 @@ it('each protocol shows who plays', { timeout: 400_000 }, async () => {
     await fleet.builds.delete({ namespace: space(), name: protocol })
   }
 })
+
+it(
+  'commands where the game runs say whether it is ready and works, and a file tells it of its session, also on a new host',
+  { timeout: 400_000 },
+  async () => {
+    const place = await workplace()
+    const ports = { portRange: portRange('without-sdk-commands') }
+    const first = await ownFleet(place, ports)
+    const ask =
+      'fetch("http://127.0.0.1:$(PORT_27015)/").then((answer) => { console.log(answer.status); process.exit(answer.ok ? 0 : 3) })'
+    const command = ['node', '-e', ask]
+    const build = buildOf('http', { liveness: { command }, session: { file: 'session.json' }, timeoutSeconds: 20 })
+    await create(first, { ...build, spec: { ...build.spec, game: { ...build.spec.game, readiness: { command } } } })
+    const { ref, say, sessionID } = await match(first, 'http')
+    const began = `session ${sessionID} began`
+    await until('the game knows its session', async () => (await logOf(first, ref.name)).includes(began))
+    await say('status 503')
+    await until('the failure is seen', async () => (await stateOf(first, ref.name))?.health === 'Unhealthy')
+    expect((await stateOf(first, ref.name))?.message).toBe('it does not answer: command node exited with code 3: 503')
+    await first.close()
+
+    const second = await ownFleet(place, ports)
+    await until('the new host sees it', async () => (await stateOf(second, ref.name))?.message?.endsWith('code 3: 503'))
+    await second.servers.writeStdin(ref, 'status 200')
+    await until('its answer is heard', async () => (await stateOf(second, ref.name))?.health === 'Healthy')
+    expect(await stateOf(second, ref.name)).toMatchObject({ state: 'Active', sessionID })
+    expect((await logOf(second, ref.name)).filter((line) => line === began)).toHaveLength(1)
+    await second.builds.delete({ namespace: space(), name: 'http' })
+  },
+)

@@ -42,6 +42,8 @@ export interface StageOptions {
   readonly askWebhook?: AskWebhook
   /** Probes the games of builds without an SDK. Those of the backend then send no heartbeats. */
   readonly prober?: Prober
+  /** Runs the commands of such builds; null: the backend runs none. Default: each of them succeeds. */
+  readonly exec?: Backend['exec'] | null
 }
 
 export interface Stage {
@@ -69,7 +71,7 @@ export interface Stage {
 
 const nothing = () => undefined
 
-export function stage({ memory, limits, askWebhook, prober }: StageOptions = {}): Stage {
+export function stage({ memory, limits, askWebhook, prober, exec }: StageOptions = {}): Stage {
   const clock = virtualClock()
   const backend = memoryBackend({ clock, ...memory })
   const records = memoryStore()
@@ -101,7 +103,7 @@ export function stage({ memory, limits, askWebhook, prober }: StageOptions = {})
       const create = (all: FleetOptions) => createFleetWith(all, outside)
       const fleet = await create({
         backend: host.backend(
-          faultyBackend(prober ? silent(backend) : backend, {
+          faultyBackend(prober ? silent(backend, exec) : backend, {
             clock,
             calls: told('backend'),
             events: (event) => faults.events(event),
@@ -128,10 +130,11 @@ export function stage({ memory, limits, askWebhook, prober }: StageOptions = {})
 }
 
 /** The same backend with games that know nothing of the fleet. */
-function silent(backend: Backend): Backend {
+function silent({ exec: execOfMemory, ...backend }: Backend, exec: StageOptions['exec'] = execOfMemory): Backend {
   const heartbeat = () => ({ operation: 'Continue', nextHeartbeatIntervalMs: 1_000 }) as const
   return {
     ...backend,
+    ...(exec && { exec }),
     capabilities: { ...backend.capabilities, agent: true },
     watch: (listener) => backend.watch({ ...listener, heartbeat }),
   }

@@ -3,8 +3,10 @@
  * `node -e`, so it must not contain a dollar sign followed by a parenthesis; tests also import it.
  *
  *     node query-game.mjs --protocol a2s|minecraft|bedrock|sqp|http --port 27015 [--host 127.0.0.1] [--ready-after 500] [--match ID] [--warm-up]
+ *       [--session-file session.json]
  *
- * Prints `match ID` if it is started for one, and `ready a2s 27015` once it answers; port 0 lets the system choose. Each line on stdin is a command:
+ * Prints `match ID` if it is started for one, and `ready a2s 27015` once it answers; port 0 lets the system choose. Prints `session <session> began`
+ * once that file is there. Each line on stdin is a command:
  *
  * - `players amie ben`: who plays; without names, nobody
  * - `bots 3`: how many bots play as well, for A2S
@@ -16,6 +18,7 @@
  * With `--warm-up` it answers nothing. Exits with code 0 on SIGTERM. Over HTTP, GET /players answers `{"players":{"online":2,"names":["amie","ben"]}}`, and any other path "ok".
  */
 import { createSocket } from 'node:dgram'
+import { existsSync, readFileSync } from 'node:fs'
 import { createServer as createHttpServer } from 'node:http'
 import { createServer } from 'node:net'
 import { createInterface } from 'node:readline'
@@ -329,6 +332,7 @@ async function run() {
       port: { type: 'string', default: '0' },
       host: { type: 'string', default: '127.0.0.1' },
       'ready-after': { type: 'string', default: '0' },
+      'session-file': { type: 'string' },
       match: { type: 'string' },
       'warm-up': { type: 'boolean' },
     },
@@ -340,10 +344,23 @@ async function run() {
   if (values.match !== undefined) console.log(`match ${values.match}`)
   process.on('SIGTERM', () => process.exit(0))
   createInterface({ input: process.stdin }).on('line', (line) => obey(game, line))
+  if (values['session-file'] !== undefined) watchSession(values['session-file'])
   if (values['warm-up']) return void setInterval(() => {}, 1_000)
   await new Promise((resolve) => setTimeout(resolve, Number(values['ready-after'])))
   const { port } = await openGame(protocol, game, { port: Number(values.port), host: values.host })
   console.log(`ready ${protocol} ${port}`)
+}
+
+/**
+ * The file must be whole as soon as it is there.
+ * @param {string} path
+ */
+function watchSession(path) {
+  const timer = setInterval(() => {
+    if (!existsSync(path)) return
+    clearInterval(timer)
+    console.log(`session ${JSON.parse(readFileSync(path, 'utf8')).sessionID} began`)
+  }, 50)
 }
 
 /**

@@ -31,7 +31,7 @@ const rows: readonly Row[] = [
     read: readBuildInput,
     // JSON Schema counts code points, and validation UTF-16 code units.
     onlyRules:
-      /must be at most spec\.max|must stand for one port|must not repeat \d+ with|must be plain JSON, at most|must be at most the capacity|must have at most 16 entries|(allowed|set) for the order|must be one of spec\.counters|bytes in all values together|but has \d+ characters(; also|$)|cannot be used with spec\.sessionsPerServer|must be a cron expression|a time that never comes|must be the name of a time zone|must have min, percent or both|must be at most spec\.scaling|must be an absolute http: or https: URL|must not contain credentials|\) together, but is \d|is only for a game without an SDK|must say how to tell that a game|must be 1 for a game without an SDK|must ask at (a )?port|needs (spec\.game\.players|a standard input)|counts from the start of the process/,
+      /must be at most spec\.max|must stand for one port|must not repeat \d+ with|must be plain JSON, at most|must be at most the capacity|must have at most 16 entries|(allowed|set) for the order|must be one of spec\.counters|bytes in all values together|but has \d+ characters(; also|$)|cannot be used with spec\.sessionsPerServer|must be a cron expression|a time that never comes|must be the name of a time zone|must have min, percent or both|must be at most spec\.scaling|must be an absolute http: or https: URL|must not contain credentials|\) together, but is \d|is only for a game without an SDK|must say how to tell that a game|must be 1 for a game without an SDK|must ask at (a )?port|needs (spec\.game\.players|a standard input)|counts from the start of the process|which is no port in spec\.portsToExpose/,
   },
 ]
 

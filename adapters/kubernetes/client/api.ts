@@ -25,7 +25,8 @@ export interface ApiCall extends LimitedCall {
   readonly method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
   /** Built with `pathOf`. */
   readonly path: string
-  readonly query?: Readonly<Record<string, string | number | boolean | undefined>>
+  /** A list is a parameter that is given several times. */
+  readonly query?: Readonly<Record<string, string | number | boolean | readonly string[] | undefined>>
   /** Sent as JSON. */
   readonly body?: object
   /** Content type of a PATCH. Default `application/merge-patch+json`. */
@@ -480,7 +481,7 @@ function responseOf(response: IncomingMessage, chunks: readonly Buffer[]): ApiRe
 function queryOf(query: ApiCall['query']): string {
   if (query === undefined) return ''
   const parts = Object.entries(query).flatMap(([name, value]) =>
-    value === undefined ? [] : [`${name}=${encodeURIComponent(String(value))}`],
+    value === undefined ? [] : [value].flat().map((one) => `${name}=${encodeURIComponent(String(one))}`),
   )
   return parts.length === 0 ? '' : `?${parts.join('&')}`
 }

@@ -1,5 +1,5 @@
-/** The log and the standard input of a game's container. */
-import type { LogsOptions } from '../../../src/contracts/backend.js'
+/** The log and the standard input of a game's container, and commands in it. */
+import type { ExecOptions, ExecResult, LogsOptions } from '../../../src/contracts/backend.js'
 import type { CallOptions } from '../../../src/contracts/call-options.js'
 import type { Clock } from '../../../src/contracts/clock.js'
 import { FleetError, messageOf } from '../../../src/contracts/errors.js'
@@ -8,10 +8,11 @@ import { isObject } from '../../../src/rules/validation/problem.js'
 import { objectAt, objectsAt } from '../../../src/rules/validation/pod-template.js'
 import { unlessAborted } from '../../../src/util/signals.js'
 import { withTimeout } from '../../../src/util/with-timeout.js'
+import { CommandOutput } from '../../shared/command-output.js'
 import { type LinePiece, LineSplitter } from '../../shared/line-splitter.js'
 import { noStdin } from '../../shared/backend-lifecycle.js'
 import { statusOf } from '../client/api-errors.js'
-import type { ApiStream, KubernetesApi } from '../client/api.js'
+import type { ApiCall, ApiStream, KubernetesApi } from '../client/api.js'
 import { pathOf, pods as podType } from '../client/kube-objects.js'
 import type { PodSnapshot } from './pod-objects.js'
 
@@ -148,14 +149,7 @@ export async function writeStdin(target: StdinTarget, line: string, { signal }: 
   // It would be closed after the first line.
   if (game['stdinOnce'] === true) throw noStdin(ref, 'once')
   if (snapshot.instance.phase !== 'running') throw noStdin(ref, 'ended')
-  const stream = await api.open({
-    what,
-    method: 'GET',
-    path: pathOf(podType, { ...ref, subresource: 'attach' }),
-    signal,
-    query: { container, stdin: true },
-    headers: handshake(clock),
-  })
+  const stream = await openSocket(target, what, 'attach', { stdin: true }, signal)
   const sent = withTimeout(clock, timeoutMs, what, (timeout) => {
     timeout.addEventListener('abort', stream.stop)
     return sendStdin(stream, line, what, clock)
@@ -164,47 +158,111 @@ export async function writeStdin(target: StdinTarget, line: string, { signal }: 
 }
 
 /**
- * The subresource `attach` of pods: a WebSocket whose messages begin with the number of a stream. One message is sent, and the WebSocket closed,
- * which the container does not notice.
+ * Runs a command in a game's container. The cluster cannot end it, so it is followed until it ends by itself. Rejects as `Backend.exec` does.
+ * The signal only keeps it from being started.
+ */
+export async function execInPod(
+  target: StdinTarget,
+  command: readonly string[],
+  { input, signal }: ExecOptions,
+): Promise<ExecResult> {
+  const { clock, snapshot } = target
+  const { ref } = snapshot.identity
+  const what = `run ${command[0] ?? ''} in pod ${ref.name}`
+  const stdin = input !== undefined
+  const stream = await openSocket(target, what, 'exec', { command, stdin, stdout: true, stderr: true }, signal)
+  try {
+    const { socket } = stream
+    if (!socket) throw new Error('the answer is no WebSocket')
+    if (input !== undefined) for (const part of stdinFrames(input, clock)) socket.write(part)
+    const output = new CommandOutput()
+    for await (const { channel, payload } of messagesOf(socket)) {
+      const excess = channel === errorStream ? undefined : output.push(payload)
+      if (excess) throw excess
+      const ended = channel === errorStream ? endIn(payload) : undefined
+      if (typeof ended === 'number') return { exitCode: ended, output: output.text }
+      if (ended !== undefined) return unrunnable(ended)
+    }
+    throw new Error('the connection was lost')
+  } catch (error) {
+    if (FleetError.is(error)) throw error
+    throw new FleetError('unavailable', `failed to ${what}: ${messageOf(error)}`, { cause: error })
+  } finally {
+    stream.stop()
+  }
+}
+
+/** What a node says of a program that it cannot run. */
+const cannotRun = /executable file not found|no such file or directory|permission denied/i
+
+function unrunnable(message: string): ExecResult {
+  if (cannotRun.test(message)) return { exitCode: 127, output: message }
+  throw new Error(message)
+}
+
+/**
+ * The subresources `attach` and `exec` of pods: a WebSocket whose messages begin with the number of a stream.
  */
 const stdinStream = 0
 const errorStream = 3
 const [binary, closing] = [2, 8]
 
-/** The headers of the call that opens the WebSocket. */
-function handshake(clock: Clock): Readonly<Record<string, string>> {
-  return {
-    // The API server has this route for no other type.
-    accept: '*/*',
-    connection: 'Upgrade',
-    upgrade: 'websocket',
-    'sec-websocket-version': '13',
-    'sec-websocket-key': Buffer.from(clock.randomBytes(16)).toString('base64'),
-    'sec-websocket-protocol': 'v4.channel.k8s.io',
-  }
+async function openSocket(
+  { api, clock, snapshot }: StdinTarget,
+  what: string,
+  subresource: 'attach' | 'exec',
+  query: ApiCall['query'],
+  signal: AbortSignal | undefined,
+): Promise<ApiStream> {
+  const { ref, container } = snapshot.identity
+  return api.open({
+    what,
+    method: 'GET',
+    path: pathOf(podType, { ...ref, subresource }),
+    signal,
+    query: { container, ...query },
+    headers: {
+      // The API server has this route for no other type.
+      accept: '*/*',
+      connection: 'Upgrade',
+      upgrade: 'websocket',
+      'sec-websocket-version': '13',
+      'sec-websocket-key': Buffer.from(clock.randomBytes(16)).toString('base64'),
+      'sec-websocket-protocol': 'v4.channel.k8s.io',
+    },
+  })
 }
 
 /**
- * Resolves once the other side has closed the connection, which it does when it has passed on the text. `text` is shorter than 64 KiB.
- * Rejects with `unavailable`.
+ * Sends a text, and closes the WebSocket, which the container does not notice. Resolves once the other side has closed the connection, which it
+ * does when it has passed on the text. Rejects with `unavailable`.
  */
 async function sendStdin({ socket }: ApiStream, text: string, what: string, clock: Clock): Promise<void> {
-  const received: Buffer[] = []
   try {
     if (!socket) throw new Error('the answer is no WebSocket')
-    const mask = clock.randomBytes(4)
-    socket.write(frame(binary, Buffer.from([stdinStream, ...Buffer.from(text)]), mask))
-    socket.write(frame(closing, Buffer.alloc(0), mask))
-    const chunks: AsyncIterable<Buffer> = socket
-    for await (const chunk of chunks) received.push(chunk)
-    const failure = failureIn(Buffer.concat(received))
-    if (failure !== undefined) throw new Error(failure)
+    for (const part of stdinFrames(text, clock)) socket.write(part)
+    socket.write(frame(closing, Buffer.alloc(0), clock.randomBytes(4)))
+    for await (const { channel, payload } of messagesOf(socket)) {
+      const ended = channel === errorStream ? endIn(payload) : undefined
+      if (typeof ended === 'string') throw new Error(ended)
+    }
   } catch (error) {
     throw new FleetError('unavailable', `failed to ${what}: ${messageOf(error)}`, { cause: error })
   }
 }
 
-/** A frame from a client is masked. */
+/** More than the line of a game, and what is sent in one piece without a length of 64 bits. */
+const maxFrameBytes = 32_768
+
+function stdinFrames(text: string, clock: Clock): readonly Buffer[] {
+  const bytes = Buffer.from(text)
+  return Array.from({ length: Math.ceil(bytes.length / maxFrameBytes) }, (_, i) => {
+    const part = bytes.subarray(i * maxFrameBytes, (i + 1) * maxFrameBytes)
+    return frame(binary, Buffer.concat([Buffer.from([stdinStream]), part]), clock.randomBytes(4))
+  })
+}
+
+/** A frame from a client is masked. Its payload is shorter than 64 KiB. */
 function frame(opcode: number, payload: Buffer, mask: Uint8Array): Buffer {
   const { length } = payload
   const size = length < 126 ? [length] : [126, length >> 8, length & 0xff]
@@ -212,21 +270,50 @@ function frame(opcode: number, payload: Buffer, mask: Uint8Array): Buffer {
   return Buffer.concat([Buffer.from([0x80 | opcode, 0x80 | (size[0] ?? 0), ...size.slice(1)]), mask, masked])
 }
 
-/**
- * Returns undefined if the other side has closed the WebSocket, or else why it did not pass on the text. A frame from a server is not
- * masked.
- */
-function failureIn(frames: Buffer): string | undefined {
-  for (let at = 0; at + 2 <= frames.length;) {
-    const [opcode, short] = [(frames[at] ?? 0) & 0x0f, (frames[at + 1] ?? 0) & 0x7f]
-    if (opcode === closing) return undefined
-    const begin = at + (short === 126 ? 4 : 2)
-    const end = begin + (short === 126 ? frames.readUInt16BE(at + 2) : short)
-    if (opcode === binary && frames[begin] === errorStream && end > begin + 1) {
-      const status: unknown = JSON.parse(frames.toString('utf8', begin + 1, end))
-      if (isObject(status) && status['status'] === 'Failure') return String(status['message'])
+interface Message {
+  /** The number of the stream. */
+  readonly channel: number
+  readonly payload: Buffer
+}
+
+/** Far more than a node sends at once. */
+const maxMessageBytes = 1_024 * 1_024
+
+/** Ends once the other side closes the WebSocket. Throws if it is lost. A frame from a server is not masked. */
+async function* messagesOf(socket: AsyncIterable<Buffer>): AsyncGenerator<Message> {
+  let frames: Buffer = Buffer.alloc(0)
+  for await (const chunk of socket) {
+    frames = Buffer.concat([frames, chunk])
+    for (let found; (found = frameAt(frames)); frames = frames.subarray(found.end)) {
+      const { opcode, begin, end } = found
+      if (end - begin > maxMessageBytes) throw new Error('a message is too long')
+      if (frames.length < end) break
+      if (opcode === closing) return
+      const [channel] = frames.subarray(begin, end)
+      if (opcode === binary && channel !== undefined) yield { channel, payload: frames.subarray(begin + 1, end) }
     }
-    at = end
   }
-  return 'the connection was lost'
+  throw new Error('the connection was lost')
+}
+
+/** Where the payload of the first frame is. Undefined until that is known. */
+function frameAt(
+  frames: Buffer,
+): { readonly opcode: number; readonly begin: number; readonly end: number } | undefined {
+  const [first = 0, second = 0] = frames
+  const short = second & 0x7f
+  const begin = short === 126 ? 4 : short === 127 ? 10 : 2
+  if (frames.length < begin) return undefined
+  const length = short === 126 ? frames.readUInt16BE(2) : short === 127 ? Number(frames.readBigUInt64BE(2)) : short
+  return { opcode: first & 0x0f, begin, end: begin + length }
+}
+
+/** The exit code in a message of the error stream, or why there is none. Undefined for a message that says nothing. */
+function endIn(payload: Buffer): number | string | undefined {
+  if (payload.length === 0) return undefined
+  const status: unknown = JSON.parse(payload.toString())
+  if (!isObject(status)) return undefined
+  if (status['status'] !== 'Failure') return 0
+  const code = objectsAt(objectAt(status, 'details'), 'causes').find(({ reason }) => reason === 'ExitCode')
+  return status['reason'] === 'NonZeroExitCode' && code ? Number(code['message']) : String(status['message'])
 }

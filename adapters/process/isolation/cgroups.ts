@@ -82,6 +82,11 @@ export function createCgroup(name: string, limits: CgroupLimits): readonly strin
   return [...new Set(joins)]
 }
 
+/** The files to which a process writes its id in order to join the cgroup of a run. */
+export function joinsOf(name: string): readonly string[] {
+  return foldersOf(name).map((folder) => join(folder, 'cgroup.procs'))
+}
+
 /** The processes in the cgroup of a run. */
 export function processesIn(name: string): readonly number[] {
   return foldersOf(name).flatMap((folder) => read(folder, 'cgroup.procs').split('\n').filter(Boolean).map(Number))

@@ -130,10 +130,13 @@ export class GameIsolation {
     return [...this.#restrictions(view, memoryBytes), ...runArguments({ ...run, cgroups: serviceCgroups(run.mark) })]
   }
 
-  /** The helper programs that stand before a game's program. Throws `invalid` if one is missing. */
-  helpers(user: GameUser | undefined): readonly string[] {
+  /**
+   * The helper programs that stand before a game's program, or before a command that is run beside the game, which no service limits. Throws
+   * `invalid` if one is missing.
+   */
+  helpers(user: GameUser | undefined, isBeside = false): readonly string[] {
     const { isolation } = this.#options
-    const limited = this.#limitArguments()
+    const limited = this.isService && !isBeside ? [] : this.#limitArguments()
     return [
       ...(isolation === 'user' ? [this.#program('unshare'), ...unsharedMounts, '/bin/sh', '-c', mountProc, 'sh'] : []),
       ...(limited.length > 0 ? [this.#program('prlimit'), ...limited, '--'] : []),
@@ -152,9 +155,8 @@ export class GameIsolation {
   /** Limits that no cgroup holds. The system counts tasks per user. */
   #limitArguments(): readonly string[] {
     const { memoryBytes, openFiles } = this.#options.limits
-    if (this.isService) return []
     return [
-      ...(memoryBytes === undefined || missing('memory') === undefined ? [] : [`--data=${memoryBytes}`]),
+      ...(memoryBytes === undefined || this.limitsMemory ? [] : [`--data=${memoryBytes}`]),
       ...(this.#givesUsers ? [`--nproc=${this.#tasks}`] : []),
       ...(openFiles === undefined ? [] : [`--nofile=${openFiles}`]),
     ]

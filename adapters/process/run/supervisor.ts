@@ -123,7 +123,7 @@ function supervisorCommand(input: SupervisorInput): SupervisorCommand {
 }
 
 /** Quotes a word for a shell. */
-function quote(word: string): string {
+export function quote(word: string): string {
   return `'${word.replaceAll("'", `'\\''`)}'`
 }
 
@@ -291,6 +291,8 @@ const shellVariables: ReadonlySet<string> = new Set(
   SECONDS SHELLOPTS SHLVL SRANDOM TIMEFORMAT TMOUT UID`.split(/\s+/),
 )
 
+type ThroughShellsInput = Pick<SupervisorInput, 'env' | 'mark' | 'guardsHelpers' | 'program'>
+
 interface ThroughShells {
   readonly env: Readonly<Record<string, string>>
   /** A shell that sets the remaining variables and then becomes the program. */
@@ -305,7 +307,7 @@ interface ThroughShells {
  *   option of `env` without `--`.
  * - All of them, if the game has fewer rights than its helpers: variables such as LD_PRELOAD must not reach those.
  */
-function throughShells({ env, mark, guardsHelpers, program }: SupervisorInput): ThroughShells {
+export function throughShells({ env, mark, guardsHelpers, program }: ThroughShellsInput): ThroughShells {
   const isDropped = (name: string) => !shellName.test(name) || shellVariables.has(name)
   const entries = Object.entries(env)
   const carried = entries.filter(([name]) => guardsHelpers || isDropped(name))

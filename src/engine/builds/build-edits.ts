@@ -20,7 +20,7 @@ export interface CheckedInput {
   readonly skipped: readonly string[]
 }
 
-type CheckingBackend = Pick<Backend, 'capabilities' | 'check'>
+type CheckingBackend = Pick<Backend, 'capabilities' | 'check' | 'exec'>
 
 /** Reads a build and checks that the backend can run it. Throws `invalid`, or the backend's error. */
 export function readForBackend(body: unknown, backend: CheckingBackend): CheckedInput {
@@ -30,7 +30,7 @@ export function readForBackend(body: unknown, backend: CheckingBackend): Checked
 }
 
 function checkedBy(backend: CheckingBackend, input: BuildInput): CheckedInput {
-  const support = checkForBackend(input, backend.capabilities.template)
+  const support = checkForBackend(input, backend.capabilities.template, backend.exec !== undefined)
   if (!support.ok) throw invalidField(support.problem)
   try {
     backend.check?.(input.spec)

@@ -11,15 +11,19 @@ import {
   afterLostAnswer,
   afterPass,
   emptyEnd,
+  expandedCommand,
   gameDefaults,
   gapAnswers,
   type GameSpec,
   isHealthy,
+  type LivenessProbe,
   matchesLine,
   networkProbePort,
   playersProbePort,
   type Probed,
+  sessionFile,
   sessionLine,
+  type SessionNotice,
   unprobed,
 } from '../../rules/game/probes.js'
 import { afterFailure, noBackoff } from '../../rules/lifecycle/backoff.js'
@@ -31,6 +35,7 @@ import { withTimeout } from '../../util/with-timeout.js'
 import { backoffLimits, type EngineContext } from '../context.js'
 import { setPendingReason } from '../reporting/start-failures.js'
 import type { ServerEntry } from '../state/entries.js'
+import { GameCommands } from './game-commands.js'
 
 /** Of so many games that have answered before, not one answers only if it is this host that reaches none. */
 const enoughGames = 3
@@ -52,6 +57,7 @@ interface Neighbours {
 export class ProbedGames {
   readonly #ctx: EngineContext
   readonly #deps: ProbedGamesDependencies
+  readonly #commands: GameCommands
   readonly #games = new Map<ServerEntry, ProbedGame>()
   #answeredAt = -Infinity
   /** Those that have answered. */
@@ -69,6 +75,7 @@ export class ProbedGames {
   constructor(ctx: EngineContext, deps: ProbedGamesDependencies) {
     this.#ctx = ctx
     this.#deps = deps
+    this.#commands = new GameCommands(ctx)
   }
 
   /** Call when the process of a server is running. May be called again. */
@@ -82,7 +89,7 @@ export class ProbedGames {
     }
     const game: ProbedGame = new ProbedGame(
       this.#ctx,
-      { ...this.#deps, neighbours: this.#neighbours, over },
+      { ...this.#deps, commands: this.#commands, neighbours: this.#neighbours, over },
       entry,
       entry.build.record.spec.game,
     )
@@ -112,6 +119,7 @@ export class ProbedGames {
 const earlierLines = 1_000
 
 interface ProbedGameDependencies extends ProbedGamesDependencies {
+  readonly commands: GameCommands
   readonly neighbours: Neighbours
   /** Called when there is nothing to ask any more. */
   readonly over: () => void
@@ -142,7 +150,8 @@ class ProbedGame {
   #startsSince: number | undefined
   #tellBackoff = noBackoff
   #isStopped = false
-  #isTelling = false
+  /** Settles, without an error, once it is known whether the game has been told. */
+  #telling: Promise<void> | undefined
   #log: LogWatch | undefined
   #cancelTimer = () => {}
   #cancelPark: (() => void) | undefined
@@ -264,7 +273,7 @@ class ProbedGame {
       })
     } else {
       try {
-        await this.#deps.prober.check(readiness, this.#address(networkProbePort(readiness)), timeoutSeconds * 1_000)
+        await this.#check(readiness, timeoutSeconds * 1_000)
         this.#deps.neighbours.answered(this)
         this.#isReady = true
       } catch (error) {
@@ -281,7 +290,7 @@ class ProbedGame {
     const timeoutMs = timeoutSeconds * 1_000
     const ask = async () => {
       const [alive, report] = await Promise.allSettled([
-        liveness && prober.check(liveness, this.#address(networkProbePort(liveness)), timeoutMs),
+        liveness && this.#check(liveness, timeoutMs),
         players && prober.players(players, this.#address(playersProbePort(players)), timeoutMs),
       ])
       if (alive.status === 'rejected') throw alive.reason
@@ -306,6 +315,26 @@ class ProbedGame {
     }
   }
 
+  async #check(probe: LivenessProbe, timeoutMs: number): Promise<void> {
+    const { command } = probe
+    if (command) {
+      // So that its time does not pass while another command of the server runs.
+      await this.#telling
+      return this.#deps.commands.run(this.#entry, { command: this.#expanded(command), timeoutMs })
+    }
+    return this.#deps.prober.check(probe, this.#address(networkProbePort(probe)), timeoutMs)
+  }
+
+  /** A process listens on its public ports, and a game in a container on those of its container. */
+  #expanded(command: readonly string[]): readonly string[] {
+    const isProcess = this.#ctx.backend.capabilities.template.startsWith('process')
+    const ports = (this.#instance?.ports ?? []).map((port) => ({
+      container: port.container,
+      listening: isProcess ? port.public : port.container,
+    }))
+    return expandedCommand(command, { ...this.#entry.ref, ports })
+  }
+
   /** Without an answer, a session ends neither as empty nor as unclaimed. */
   #unsaid(reason: string): void {
     this.#explain(`who plays is not known: ${reason}`)
@@ -325,13 +354,19 @@ class ProbedGame {
       this.#known = afterLostAnswer(this.#known)
       return
     }
-    // What answers wrongly, or refuses, is there.
-    if (FleetError.is(error, 'unavailable') && this.#deps.neighbours.areSilentSince(this.#failingSince)) {
+    // What answers wrongly, or refuses, is there. Where the backend runs no command, no game was asked.
+    const isUnasked = FleetError.is(error) && FleetError.is(error.cause)
+    if (
+      FleetError.is(error, 'unavailable') &&
+      (isUnasked || this.#deps.neighbours.areSilentSince(this.#failingSince))
+    ) {
       logger.debug(
         { server: keyOf(this.#entry.record), reason },
-        'no game answers its probes; none counts as Unhealthy for that',
+        'no game could be asked, or none answers; none counts as Unhealthy for that',
       )
       this.#known = afterLostAnswer(this.#known)
+      // It runs, as its backend says. Without a heartbeat it would count as silent.
+      if (isUnasked && this.#known.unsaid >= gapAnswers) this.#isHeard = true
       return
     }
     this.#known = afterFailedProbe(this.#known)
@@ -414,7 +449,7 @@ class ProbedGame {
   #allocated(): void {
     const spec = this.#current()
     const session = this.#entry.record.sessions[0]
-    if (!spec || !session || this.#isTelling) return
+    if (!spec || !session || this.#telling) return
     // Before the game can say that it is over.
     this.#watchForEnd(spec)
     if (this.#hasBeenTold(session) || !spec.session) {
@@ -422,25 +457,18 @@ class ProbedGame {
       return
     }
     if (this.#ctx.clock.elapsed() < this.#tellBackoff.until) return
-    this.#isTelling = true
-    void this.#tell(session, spec.session.stdin)
+    this.#telling = this.#tell(session, spec.session)
   }
 
   /**
    * If it fails, a later heartbeat tries again, with a back-off: a line whose way to the game is not known may then come twice, as it may from the
    * next host if this one dies here.
    */
-  async #tell(session: Session, template: string): Promise<void> {
-    const { backend, clock, inventory, limits, logger } = this.#ctx
+  async #tell(session: Session, notice: SessionNotice): Promise<void> {
+    const { clock, inventory, logger } = this.#ctx
     const { ref } = this.#entry
     try {
-      const line = `${sessionLine(template, session)}\n`
-      if (utf8Bytes(line) > sizeLimits.stdinLineBytes + 1) {
-        throw new Error(`the line has more than ${sizeLimits.stdinLineBytes} bytes`)
-      }
-      await withTimeout(clock, limits.callTimeoutMs, `the line for ${ref.name}`, async (signal) =>
-        backend.writeStdin?.(ref, line, { signal }),
-      )
+      await this.#notify(session, notice)
       this.#told = session.number
       if (this.#current() === undefined) return
       const event = { type: 'sessionTold' as const, number: session.number }
@@ -453,8 +481,30 @@ class ProbedGame {
       this.#tellBackoff = afterFailure(this.#tellBackoff, clock.elapsed(), backoffLimits(this.#ctx))
       logger.warn({ server: keyOf(ref), err: error }, 'game could not be told of its session; will retry')
     } finally {
-      this.#isTelling = false
+      this.#telling = undefined
     }
+  }
+
+  async #notify(session: Session, { stdin, command, file }: SessionNotice): Promise<void> {
+    const { backend, clock, limits } = this.#ctx
+    const { ref } = this.#entry
+    const { commands } = this.#deps
+    const timeoutMs = tellTimeoutMs
+    if (command) {
+      const words = this.#expanded(command).map((word) => sessionLine(word, session))
+      return commands.run(this.#entry, { command: words, timeoutMs })
+    }
+    if (file !== undefined) {
+      const [path = file] = this.#expanded([file])
+      return commands.run(this.#entry, { ...sessionFile(path, session), timeoutMs })
+    }
+    const line = `${sessionLine(stdin ?? '', session)}\n`
+    if (utf8Bytes(line) > sizeLimits.stdinLineBytes + 1) {
+      throw new Error(`the line has more than ${sizeLimits.stdinLineBytes} bytes`)
+    }
+    return withTimeout(clock, limits.callTimeoutMs, `the line for ${ref.name}`, async (signal) =>
+      backend.writeStdin?.(ref, line, { signal }),
+    )
   }
 
   /** Ends the server if its session is over. */
@@ -495,6 +545,8 @@ function isOutdated({ build, record }: ServerEntry): boolean {
   return record.templateHash !== build.templateHash
 }
 
+/** How long the command may take that tells a game of its session, in ms. */
+const tellTimeoutMs = 30_000
 /** Probes that are due at about the same time go out together: each on its own takes three times as much CPU. */
 const turnMs = 200
 

@@ -109,13 +109,16 @@ export class LeadershipGuard {
 
   /** Wraps the backend's optional methods. Methods that the backend does not implement stay undefined. */
   #optionalBackendCalls(backend: Backend): Partial<Backend> {
-    const { check, prepare, protect, unprotect, find, logs, writeStdin } = backend
+    const { check, prepare, protect, unprotect, find, logs, writeStdin, exec } = backend
     return {
       ...(check && { check: check.bind(backend) }),
       ...(logs && { logs: logs.bind(backend) }),
       ...(writeStdin && {
         writeStdin: (ref, line, options) =>
           this.#callBackend('stdin', () => writeStdin.call(backend, ref, line, options)),
+      }),
+      ...(exec && {
+        exec: (ref, command, options) => this.#callBackend('exec', () => exec.call(backend, ref, command, options)),
       }),
       ...(prepare && {
         prepare: (build, options) => this.#callBackend('prepare', () => prepare.call(backend, build, options)),

@@ -52,7 +52,7 @@ export class SpecValidation {
     const bounded = { ...spec, standingBy: Math.min(spec.standingBy, spec.max) }
     const checked = readBuildInput({ metadata: refOf(record), spec: bounded })
     if (!checked.ok) return `${checked.problem.field} ${checked.problem.message}`
-    const support = checkForBackend(checked.value, backend.capabilities.template)
+    const support = checkForBackend(checked.value, backend.capabilities.template, backend.exec !== undefined)
     if (!support.ok) return `${support.problem.field} ${support.problem.message}`
     const other = inventory.buildByID(spec.buildID)
     if (other && keyOf(other.ref) !== keyOf(record)) {

@@ -3,7 +3,8 @@
  * build says what to ask. Pure.
  */
 import type { Session } from '../model/resources.js'
-import { sizeLimits } from '../model/sizes.js'
+import { cutText, sizeLimits } from '../model/sizes.js'
+import { expandVariables } from './sdk-config.js'
 
 /** How game servers are asked who plays. All but `http` are protocols that games have for their lists of servers. */
 export const queryProtocols = ['a2s', 'minecraft', 'bedrock', 'sqp'] as const
@@ -57,11 +58,29 @@ export interface PlayersProbe {
 }
 
 /** Exactly one of the fields is given. */
-export interface ReadinessProbe extends NetworkProbe {
+export interface LivenessProbe extends NetworkProbe {
+  /** Runs where the game does. Passes if it exits with code 0. See `expandedCommand`. */
+  readonly command?: readonly string[]
+}
+
+/** Exactly one of the fields is given. */
+export interface ReadinessProbe extends LivenessProbe {
   /** A line of the log that matches, see `matchesLine`. */
   readonly log?: string
   /** So many seconds after the start of the process. */
   readonly runningSeconds?: number
+}
+
+/** Exactly one of the first three fields is given. In the first two, `{sessionID}`, `{cookie}` and `{players}` stand for those of the session. */
+export interface SessionNotice {
+  /** A line for its standard input. */
+  readonly stdin?: string
+  /** Runs where the game does. The game knows its session if it exits with code 0. See `expandedCommand`. */
+  readonly command?: readonly string[]
+  /** The path of a file that is written where the game runs. See `sessionFile`. */
+  readonly file?: string
+  /** True if the game itself starts with its session, as of a script that waits for it: it is asked nothing before that. Default: false. */
+  readonly startsGame?: boolean
 }
 
 /** What the fleet asks a game without an SDK, and how the game learns of a session. */
@@ -69,16 +88,11 @@ export interface GameSpec {
   /** When a server is ready: once this passes. With `session.startsGame`, when it is ready for the players of its session. */
   readonly readiness: ReadinessProbe
   /** Whether a ready server still works. Default: the query of `players`, or without one, that its process runs. */
-  readonly liveness?: NetworkProbe
+  readonly liveness?: LivenessProbe
   /** Who plays. Default: not known. */
   readonly players?: PlayersProbe
   /** How the game learns of its session. Default: it does not. */
-  readonly session?: {
-    /** A line for its standard input, in which `{sessionID}`, `{cookie}` and `{players}` stand for those of the session. */
-    readonly stdin: string
-    /** True if the game itself starts with its session, as of a script that waits for the line: it is asked nothing before that. Default: false. */
-    readonly startsGame?: boolean
-  }
+  readonly session?: SessionNotice
   /** When a session is over, besides with the end of its process. At least one of the fields is given. */
   readonly end?: {
     /** A line of the log that matches, see `matchesLine`. */
@@ -198,7 +212,7 @@ export function matchesLine(line: string, pattern: string): boolean {
   return true
 }
 
-/** The line that tells a game of its session. What would break the line is left out. */
+/** The line that tells a game of its session, or an argument of the command. What would break the line is left out. */
 export function sessionLine(template: string, { id, cookie = '', initialPlayers }: Session): string {
   const values: Readonly<Record<string, string>> = {
     '{sessionID}': id,
@@ -207,6 +221,51 @@ export function sessionLine(template: string, { id, cookie = '', initialPlayers 
   }
   return template.replace(/\{(?:sessionID|cookie|players)\}/g, (name) => values[name]?.replace(controls, ' ') ?? '')
 }
+
+/** The command that writes the session to a file, and its input. */
+export function sessionFile(
+  path: string,
+  { id, cookie, initialPlayers }: Session,
+): { readonly command: readonly string[]; readonly input: string } {
+  // `stringify` leaves out a cookie that is undefined.
+  const json = JSON.stringify({ sessionID: id, sessionCookie: cookie, initialPlayers })
+  return { command: ['sh', '-c', writeFile, 'sh', path], input: `${json}\n` }
+}
+
+/**
+ * Writes a line to a new file of this user, and renames it. A line that arrives in part is not read: its host has ended. `read`, `printf` and
+ * the tests are builtins of all shells.
+ */
+const writeFile = `umask 077
+case $1 in /*) file=$1 ;; *) file=$PF_SHARED_CONTENT_FOLDER/$1 ;; esac
+[ ! -d "$file" ] || { echo "$file is a directory"; exit 1; }
+IFS= read -r line && rm -f -- "$file.new" && printf '%s\\n' "$line" >"$file.new" && mv -f -- "$file.new" "$file"`
+
+/** Where a command runs, in the words of templates. */
+export interface CommandPlace {
+  readonly namespace: string
+  readonly name: string
+  /** The number at which the game listens for each container port. */
+  readonly ports: readonly { readonly container: number; readonly listening: number }[]
+}
+
+/** Replaces `$(PORT_<containerPort>)` and the name of the server, as in templates. */
+export function expandedCommand(command: readonly string[], { namespace, name, ports }: CommandPlace): string[] {
+  const values = new Map([
+    ['PF_GAMESERVER_NAMESPACE', namespace],
+    ['PF_GAMESERVER_NAME', name],
+    ...ports.map(({ container, listening }) => [`PORT_${container}`, String(listening)] as const),
+  ])
+  return command.map((part) => expandVariables(part, values))
+}
+
+/** The last line that a command has printed, for a message. Empty if there is none. */
+export function lastLineOf(output: string): string {
+  const lines = output.split(/[\r\n]+/).map((line) => line.replace(controls, ' ').trim())
+  return cutText(lines.findLast((line) => line !== '') ?? '', maxShownBytes)
+}
+
+const maxShownBytes = 200
 
 // eslint-disable-next-line no-control-regex -- the pattern must match control characters
 const controls = /[\u0000-\u001f\u007f]/g

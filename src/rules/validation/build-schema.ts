@@ -13,7 +13,7 @@ import { fitsBytes, sizeLimits, utf8Bytes } from '../model/sizes.js'
 import { allocationOrder, checkBuildSelection } from './allocation-schema.js'
 import { checkTemplate, podTemplate, type TemplateSupport } from './pod-template.js'
 import { allInOne, type Checked, invalid, isObject, type Problem, type Refused, valid } from './problem.js'
-import { checkGame, gameSchema, sdkSchema } from './game-schema.js'
+import { checkGame, gameSchema, refuseCommands, sdkSchema } from './game-schema.js'
 import { checkRunPorts, expandRun, runFieldsIn, runSpec } from './run-schema.js'
 import { deciders } from '../scaling/policies.js'
 import { checkScaling, scalingSchema } from './scaling-schema.js'
@@ -511,11 +511,14 @@ export function checkBounds(standingBy: number, max: number, prefix: '' | 'spec.
   )
 }
 
-/** Checks whether a backend can run the template, and returns the fields that the backend skips. */
+/** Checks whether a backend can run the template and its commands, and returns the fields that the backend skips. */
 export function checkForBackend(
   { spec, run }: Pick<BuildInput, 'spec' | 'run'>,
   support: TemplateSupport,
+  runsCommands: boolean,
 ): Checked<{ skipped: readonly string[] }> {
+  const refused = spec.game && !runsCommands ? refuseCommands(spec.game) : undefined
+  if (refused) return refused
   const checked = checkTemplate(spec.template, support, 'spec.template')
   if (run === undefined) return checked
   if (!checked.ok) return inTermsOf(run, checked)

@@ -1,9 +1,10 @@
 /** The schema of what a build says about a game without an SDK, and what a schema cannot express. Pure. */
 import { type GameSpec, networkProbePort, playersProbePort, queryProtocols } from '../game/probes.js'
+import { partsOf } from '../game/sdk-config.js'
 import { type BuildSpec, gameSdks } from '../model/resources.js'
 import { gameContainerOf } from './pod-template.js'
 import { invalid, type Refused } from './problem.js'
-import type { NumberSchema, ObjectSchema, StringSchema } from './schema.js'
+import type { ArraySchema, NumberSchema, ObjectSchema, StringSchema } from './schema.js'
 import { port as portNumber } from './shared-schemas.js'
 
 const port = {
@@ -53,6 +54,21 @@ const query = {
     },
   },
 } as const satisfies ObjectSchema
+
+const command = {
+  type: 'array',
+  items: { type: 'string', maxLength: 4_000, controls: 'none' },
+  minItems: 1,
+  maxItems: 100,
+  expected: 'a program and its arguments',
+} as const satisfies ArraySchema
+
+const commandProbe = {
+  ...command,
+  description:
+    'Runs where the game does, without a shell. Passes if it exits with code 0. $(PORT_7777) is the port at which the game listens.',
+  examples: [['redis-cli', '-p', '$(PORT_6379)', 'ping']],
+} as const satisfies ArraySchema
 
 const networkProbe = {
   tcp: {
@@ -105,9 +121,10 @@ export const gameSchema = {
       unknownFields: 'refuse',
       expected: 'an object with one probe',
       description: 'A server is ready for a session once this passes.',
-      alternatives: [['tcp'], ['udp'], ['http'], ['query'], ['log'], ['runningSeconds']],
+      alternatives: [['tcp'], ['udp'], ['http'], ['query'], ['log'], ['runningSeconds'], ['command']],
       properties: {
         ...networkProbe,
+        command: commandProbe,
         log: {
           ...pattern,
           description: 'Text in a line of its log. * stands for any text.',
@@ -127,8 +144,8 @@ export const gameSchema = {
       expected: 'an object with one probe',
       description:
         'A ready server is Unhealthy while this fails. Default: the probe of players, and without one, no more than that its process runs.',
-      alternatives: [['tcp'], ['udp'], ['http'], ['query']],
-      properties: networkProbe,
+      alternatives: [['tcp'], ['udp'], ['http'], ['query'], ['command']],
+      properties: { ...networkProbe, command: commandProbe },
     },
     players: {
       type: 'object',
@@ -164,8 +181,8 @@ export const gameSchema = {
     session: {
       type: 'object',
       unknownFields: 'refuse',
-      required: ['stdin'],
-      expected: 'an object with stdin',
+      expected: 'an object with stdin, command or file',
+      alternatives: [['stdin'], ['command'], ['file']],
       description:
         'How the game learns of its session. Default: it does not. If the host ends while it tells a game, the next one tells it again.',
       properties: {
@@ -175,10 +192,22 @@ export const gameSchema = {
             'A line for its standard input, which the template must open with stdin: true. {sessionID}, {cookie} and {players} stand for those of the session.',
           examples: ['match {sessionID}'],
         },
+        command: {
+          ...command,
+          description:
+            'Runs where the game does, without a shell, until it exits with code 0. {sessionID}, {cookie} and {players} stand for those of the session, and $(PORT_7777) for the port at which the game listens.',
+          examples: [['rcon-cli', 'say match {sessionID}']],
+        },
+        file: {
+          ...pattern,
+          description:
+            'A file to write where the game runs: JSON with sessionID, sessionCookie and initialPlayers. A relative path begins at PF_SHARED_CONTENT_FOLDER, a folder of the server alone. $(PF_GAMESERVER_NAME) is the name of the server. Needs sh.',
+          examples: ['session.json'],
+        },
         startsGame: {
           type: 'boolean',
           description:
-            'Whether the game itself starts with its session, as of a script that waits for the line. Until then the server stands by as soon as its process runs, and nothing is asked; from then on, readiness says when the session is confirmed. Default: false.',
+            'Whether the game itself starts with its session, as of a script that waits for it. Until then the server stands by as soon as its process runs, and nothing is asked; from then on, readiness says when the session is confirmed. Default: false.',
         },
       },
     },
@@ -254,10 +283,10 @@ export function checkGame(
 
 function checkPorts(game: GameSpec, exposed: readonly number[]): Refused | undefined {
   const { readiness, liveness, players } = game
-  const isNetwork = readiness.log === undefined && readiness.runningSeconds === undefined
+  const isNetwork = [readiness.log, readiness.runningSeconds, readiness.command].every((one) => one === undefined)
   const probes = [
     ['readiness', isNetwork, networkProbePort(readiness)],
-    ['liveness', liveness !== undefined, liveness && networkProbePort(liveness)],
+    ['liveness', liveness !== undefined && !liveness.command, liveness && networkProbePort(liveness)],
     ['players', players !== undefined, players && playersProbePort(players)],
   ] as const
   for (const [name, isAsked, wanted] of probes) {
@@ -268,7 +297,29 @@ function checkPorts(game: GameSpec, exposed: readonly number[]): Refused | undef
       `must ask at ${wanted === undefined ? 'a port' : `port ${wanted}, which must be`} in spec.portsToExpose, ${list}`,
     )
   }
+  for (const [field, parts] of Object.entries(commandsOf(game))) {
+    const named = parts.flatMap((part) => partsOf(part).map(({ name = '' }) => name))
+    const unknown = named.find((name) => /^PORT_\d+$/.test(name) && !exposed.some((one) => name === `PORT_${one}`))
+    if (unknown !== undefined) return invalid(field, `names $(${unknown}), which is no port in spec.portsToExpose`)
+  }
   return undefined
+}
+
+/** What is run where the game runs, by field. */
+function commandsOf({ readiness, liveness, session }: GameSpec): Readonly<Record<string, readonly string[]>> {
+  return {
+    ...(readiness.command && { 'spec.game.readiness.command': readiness.command }),
+    ...(liveness?.command && { 'spec.game.liveness.command': liveness.command }),
+    ...(session?.command && { 'spec.game.session.command': session.command }),
+    ...(session?.file !== undefined && { 'spec.game.session.file': [session.file] }),
+  }
+}
+
+/** For a backend that runs no commands. */
+export function refuseCommands(game: GameSpec): Refused | undefined {
+  const [field] = Object.keys(commandsOf(game))
+  if (field === undefined) return undefined
+  return invalid(field, 'needs a backend that runs commands where its games run, which this one does not')
 }
 
 function checkNeeds(
@@ -284,7 +335,7 @@ function checkNeeds(
       'counts from the start of the process; with spec.game.session.startsGame, choose a probe that passes once the game has started',
     )
   }
-  if (session && !gameContainerOf(template).stdin) {
+  if (session?.stdin !== undefined && !gameContainerOf(template).stdin) {
     return invalid(
       'spec.game.session.stdin',
       'needs a standard input; set stdin: true in the container of the template or in run',

@@ -4,11 +4,14 @@ import {
   afterFailedProbe,
   afterPass,
   emptyEnd,
+  expandedCommand,
   type GameSpec,
   isHealthy,
+  lastLineOf,
   matchesLine,
   maxLineLength,
   type Probed,
+  sessionFile,
   sessionLine,
   unprobed,
 } from '../../../src/rules/game/probes.js'
@@ -111,5 +114,38 @@ describe('the line that tells of a session', () => {
 
   it('does not expand what a value contains', () => {
     expect(sessionLine('{cookie}', { ...session, cookie: '{sessionID} $&' })).toBe('{sessionID} $&')
+  })
+})
+
+describe('a command', () => {
+  it('has the ports and the name of its server in its arguments, as in templates', () => {
+    const place = { namespace: 'games', name: 'arena-x2x4q', ports: [{ container: 7777, listening: 10_003 }] }
+    const words = [
+      '$(PORT_7777)',
+      '-n=$(PF_GAMESERVER_NAMESPACE)/$(PF_GAMESERVER_NAME)',
+      '$(PORT_1)',
+      '$$(PORT_7777)',
+      '$HOME',
+    ]
+    const expanded = ['10003', '-n=games/arena-x2x4q', '$(PORT_1)', '$(PORT_7777)', '$HOME']
+    expect(expandedCommand(words, place)).toEqual(expanded)
+  })
+
+  it.each([
+    ['', ''],
+    ['one', 'one'],
+    ['one\ntwo\n\n', 'two'],
+    ['\u001b[31mfailed\u0000\tfor ever\r\n', '[31mfailed  for ever'],
+    [`${'x'.repeat(600)}\n`, `${'x'.repeat(197)}…`],
+  ])('that prints %j is shown by its last line', (output, line) => expect(lastLineOf(output)).toBe(line))
+
+  it('that writes the session has it as one line', () => {
+    const session = { id: 'match', number: 1, startedAt: 0, initialPlayers: ['a\nb', 'é"$(PORT_1)'] }
+    const { command, input } = sessionFile('-x/$HOME', { ...session, cookie: 'c\u2028' })
+    expect(command.slice(3)).toEqual(['sh', '-x/$HOME'])
+    expect(input).toMatch(/^[^\n]+\n$/)
+    const { id: sessionID, initialPlayers } = session
+    expect(JSON.parse(input)).toEqual({ sessionID, sessionCookie: 'c\u2028', initialPlayers })
+    expect(JSON.parse(sessionFile('x', session).input)).toEqual({ sessionID, initialPlayers })
   })
 })

@@ -350,7 +350,7 @@ describe('a build with several mistakes', () => {
       ...goodBuild,
       spec: { ...goodSpec, template: { spec: { ...template.spec, volumes: [{ name: 'a' }], hostIPC: true } } },
     }
-    expect(checkForBackend(notForProcesses, 'process')).toMatchObject({
+    expect(checkForBackend(notForProcesses, 'process', true)).toMatchObject({
       problem: { message: expect.stringMatching(/; also spec.template.spec.hostIPC .*; also .*command is required/) },
     })
   })
@@ -374,12 +374,12 @@ describe('a build with several mistakes', () => {
 
 describe('checkForBackend', () => {
   it('names the template field that the backend does not support', () => {
-    expect(checkForBackend({ spec: aSpec({ template }) }, 'process')).toMatchObject({
+    expect(checkForBackend({ spec: aSpec({ template }) }, 'process', true)).toMatchObject({
       ok: false,
       problem: { field: 'spec.template.spec.containers[0].command' },
     })
-    expect(checkForBackend({ spec: aSpec({ template }) }, 'container')).toStrictEqual(accepted({ skipped: [] }))
-    expect(checkForBackend({ spec: aSpec({ template }) }, 'pod')).toStrictEqual(accepted({ skipped: [] }))
+    expect(checkForBackend({ spec: aSpec({ template }) }, 'container', true)).toStrictEqual(accepted({ skipped: [] }))
+    expect(checkForBackend({ spec: aSpec({ template }) }, 'pod', true)).toStrictEqual(accepted({ skipped: [] }))
   })
 })
 

@@ -13,7 +13,7 @@ const specOf = (run: unknown, others: object = {}) => {
 const supportOf = (run: object, support: TemplateSupport) => {
   const read = readBuildInput(build({ run }))
   if (!read.ok) return read.problem
-  const checked = checkForBackend(read.value, support)
+  const checked = checkForBackend(read.value, support, true)
   return checked.ok ? checked.value.skipped : `${checked.problem.field} ${checked.problem.message}`
 }
 

@@ -72,6 +72,11 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
   resources: [pods/attach]
   verbs: [get, create]
 {{- end }}
+{{- if .Values.commands }}
+- apiGroups: ['']
+  resources: [pods/exec]
+  verbs: [get, create]
+{{- end }}
 # The SDK configurations, which contain the servers' heartbeat tokens. Hosts do not read them.
 - apiGroups: ['']
   resources: [secrets]

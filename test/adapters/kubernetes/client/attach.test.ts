@@ -1,9 +1,10 @@
-/** Lines for a container through an API server that fails. */
+/** Lines for a container, and commands in it, through an API server that fails. */
 import { createServer, type IncomingMessage } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import type { Duplex } from 'node:stream'
 import { expect, it, onTestFinished } from 'vitest'
-import { writeStdin } from '../../../../adapters/kubernetes/pods/container-streams.js'
+import { execInPod, writeStdin } from '../../../../adapters/kubernetes/pods/container-streams.js'
+import type { ExecResult } from '../../../../src/contracts/backend.js'
 import type { PodSnapshot } from '../../../../adapters/kubernetes/pods/pod-objects.js'
 import { systemClock } from '../../../../src/contracts/clock.js'
 import { apiOf, configFor } from '../support/fake-api-server.js'
@@ -11,13 +12,12 @@ import { apiOf, configFor } from '../support/fake-api-server.js'
 const ref = { namespace: 'games', name: 'arena-aaaaa' }
 const pod = { metadata: ref, spec: { containers: [{ name: 'log' }, { name: 'game', stdin: true }] } }
 
-/** Sends a line through an API server that treats the request to attach like this. */
-async function send(
-  attach: (socket: Duplex, request: IncomingMessage) => void,
-  { signal, timeoutMs = 60_000 }: { readonly signal?: AbortSignal; readonly timeoutMs?: number } = {},
-): Promise<void> {
+type Upgrade = (socket: Duplex, request: IncomingMessage) => void
+
+/** A pod behind an API server that treats requests for a WebSocket like this. */
+async function targetBehind(upgrade: Upgrade, timeoutMs = 60_000) {
   const server = createServer((_, response) => void response.end(JSON.stringify(pod)))
-  server.on('upgrade', (request: IncomingMessage, socket: Duplex) => attach(socket, request))
+  server.on('upgrade', (request: IncomingMessage, socket: Duplex) => upgrade(socket, request))
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   onTestFinished(() => void server.close())
   // A TCP server has an address of this type.
@@ -25,8 +25,18 @@ async function send(
   const api = apiOf(configFor(`http://127.0.0.1:${port}`))
   const instance = { ref, uid: 'u', phase: 'running', ports: [] }
   const snapshot = { identity: { ref, container: 'game' }, instance } as unknown as PodSnapshot
-  const target = { api, clock: systemClock, timeoutMs, snapshot }
-  await writeStdin(target, 'say hello\n', signal ? { signal } : {})
+  return { api, clock: systemClock, timeoutMs, snapshot }
+}
+
+async function send(
+  attach: Upgrade,
+  { signal, timeoutMs }: { readonly signal?: AbortSignal; readonly timeoutMs?: number } = {},
+): Promise<void> {
+  await writeStdin(await targetBehind(attach, timeoutMs), 'say hello\n', signal ? { signal } : {})
+}
+
+async function exec(answer: Upgrade, input?: string): Promise<ExecResult> {
+  return execInPod(await targetBehind(answer), ['sh', '-c', 'a b&c'], input === undefined ? {} : { input })
 }
 
 const handshake = 'HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n'
@@ -94,4 +104,64 @@ it('fails if the connection breaks, or the signal fires', async () => {
   }
   const aborted = send(attach, stop)
   await expect(aborted).rejects.toMatchObject({ code: 'aborted' })
+})
+
+const output = (text: string) => frameOf(2, Buffer.from(`\u0001${text}`))
+const exited = (code: number) =>
+  status({
+    status: 'Failure',
+    reason: 'NonZeroExitCode',
+    details: { causes: [{ reason: 'ExitCode', message: String(code) }] },
+  })
+
+it('asks for a command with its arguments, and gets its exit code and output, however the frames arrive', async () => {
+  let asked: IncomingMessage | undefined
+  const result = await exec((socket, request) => {
+    asked = request
+    socket.write(handshake)
+    const all = Buffer.concat([output('starting\n'), output(`${'x'.repeat(200)}failed\n`), exited(3)])
+    void (async () => {
+      for (const byte of all) {
+        socket.write(Buffer.from([byte]))
+        await new Promise((resolve) => setImmediate(resolve))
+      }
+    })()
+  })
+  expect(result).toEqual({ exitCode: 3, output: `starting\n${'x'.repeat(200)}failed\n` })
+  expect(asked?.url).toBe(
+    '/api/v1/namespaces/games/pods/arena-aaaaa/exec?container=game&command=sh&command=-c&command=a%20b%26c&stdin=false&stdout=true&stderr=true',
+  )
+})
+
+it('takes the refusal of a program that is not there for its exit code, and any other for none', async () => {
+  const refuses = (message: string) =>
+    exec((socket) => {
+      socket.write(handshake)
+      socket.write(status({ status: 'Failure', reason: 'InternalError', message }))
+    })
+  const missing = 'exec: "sh": executable file not found in $PATH'
+  expect(await refuses(missing)).toEqual({ exitCode: 127, output: missing })
+  await expect(refuses('the container is gone')).rejects.toMatchObject({
+    code: 'unavailable',
+    message: 'failed to run sh in pod arena-aaaaa: the container is gone',
+  })
+})
+
+it('gives up a command that prints without an end, and loses one with its connection', async () => {
+  let closed: Promise<unknown> = Promise.resolve()
+  const endless = exec((socket) => {
+    closed = new Promise((resolve) => socket.on('error', () => {}).once('close', resolve))
+    socket.write(handshake)
+    const part = output('y'.repeat(30_000))
+    const write = () => {
+      while (!socket.destroyed && socket.write(part)) continue
+    }
+    socket.on('drain', write)
+    write()
+  })
+  await expect(endless).rejects.toMatchObject({ code: 'invalid', message: 'it has printed more than 1 MiB' })
+  await closed
+  const lost = exec((socket) => void socket.end(Buffer.concat([Buffer.from(handshake), output('starting')])))
+  const message = 'failed to run sh in pod arena-aaaaa: the connection was lost'
+  await expect(lost).rejects.toMatchObject({ code: 'unavailable', message })
 })

@@ -16,7 +16,7 @@ import { afterEach, expect, test } from 'vitest'
 import { isolationsHere, processBackend } from '../../../../adapters/process/index.js'
 import { fileStore } from '../../../../src/stores/file.js'
 import { abandoned } from '../hosts.js'
-import { homeOf, outputOf, recordIn, shellGame } from '../shell-games.js'
+import { homeOf, outputOf, place, recordIn, shellGame } from '../shell-games.js'
 import {
   cleanUp,
   contentOf,
@@ -264,6 +264,28 @@ test('a game that exceeds its memory is ended, which its message says; its neigh
     reason: expect.stringMatching(/^out of memory: it exceeded its limit of 209715200 bytes; killed by SIGKILL; /),
   })
   expect(runs(neighbour)).toBe(true)
+})
+
+test('a command of a later host runs in the service of its game: with its view, user, folders and limits', async () => {
+  const directory = freshDirectory()
+  const options = { ...service, limits: { tasks: 40, openFiles: 200 } }
+  const first = open(directory, options)
+  const look = `${place}; ls / /run $HOME | md5sum; echo x >$TMPDIR/file && ls /tmp; ls -l /dev | wc -l; echo done`
+  const spec = shellGame(`echo x >$TMPDIR/of-the-game; ${look}; exec sleep 600`, { memory: '100Mi' })
+  const found = await outputOf(first, spec)
+  await first.close()
+  const second = open(directory, options)
+  const run = async (script: string) => second.exec?.(spec.ref, ['sh', '-c', script])
+  expect(await run(look)).toEqual({ exitCode: 0, output: `${found}\n` })
+  expect(found).toMatch(/CapEff:\t0+\nCapBnd:\t0+\nNoNewPrivs:\t1\n[^]*\nalone\n/)
+  const stop = new AbortController()
+  const hanging = second.exec?.(spec.ref, ['sleep', '600.6'], { signal: stop.signal })
+  await until('the command runs', () => pidOf('sleep 600.6'))
+  stop.abort()
+  await expect(hanging).rejects.toMatchObject({ code: 'aborted' })
+  await until('it is gone', () => pidOf('sleep 600.6') === undefined)
+  const greedy = await run('head -c 300m /dev/zero | tail -c 200m | wc -c')
+  expect(greedy?.output).not.toContain('209715200')
 })
 
 test('limits of tasks and files hold, and the status says so', async () => {
