@@ -49,8 +49,8 @@ const ranges = {
   'without-sdk-lines': [1_360, 20],
   'without-sdk-players': [1_380, 20],
   'without-sdk-recipes': [1_400, 40],
-  'without-sdk-starts': [1_440, 20],
-  'without-sdk-commands': [1_460, 20],
+  'without-sdk-commands': [1_440, 20],
+  'without-sdk-starts': [1_460, 20],
 } as const satisfies Readonly<Record<string, readonly [offset: number, size: number]>>
 
 export type Ports = keyof typeof ranges

@@ -60,6 +60,16 @@ const recipes: readonly Recipe[] = [
   { name: 'warm', starts: true, ends: 'by exit' },
 ]
 
+const page = 'docs/guides/games-without-sdk.md'
+const builds: readonly GameServerBuildInput[] = blocks(page, 'yaml').map((text) => parse(text))
+/** The script at the end of the last recipe, in the place of its own. */
+const warm: readonly GameServerBuildInput[] = builds
+  .filter(({ metadata }) => metadata.name === 'on-demand')
+  .map(({ spec }) => {
+    const run = { ...spec.run, command: ['sh', '-c', blocks(page, 'bash').join('\n'), '$(PORT_7777)'] }
+    return parse(JSON.stringify({ metadata: { name: 'warm' }, spec: { ...spec, buildID: 'warm', run } }))
+  })
+
 /** The programs that are in an image, in place of which a script has the effect that the game would see. */
 const programs = {
   'mc-health': 'exit 0',
@@ -73,16 +83,6 @@ async function folderOfPrograms(): Promise<string> {
     await writeFile(join(folder, name), `#!/bin/sh\n${script}\n`, { mode: 0o755 })
   return folder
 }
-
-const page = 'docs/guides/games-without-sdk.md'
-const builds: readonly GameServerBuildInput[] = blocks(page, 'yaml').map((text) => parse(text))
-/** The script at the end of the last recipe, in the place of its own. */
-const warm: readonly GameServerBuildInput[] = builds
-  .filter(({ metadata }) => metadata.name === 'on-demand')
-  .map(({ spec }) => {
-    const run = { ...spec.run, command: ['sh', '-c', blocks(page, 'bash').join('\n'), '$(PORT_7777)'] }
-    return parse(JSON.stringify({ metadata: { name: 'warm' }, spec: { ...spec, buildID: 'warm', run } }))
-  })
 
 it('each recipe of the page is a build as it stands, and simulated games get sessions as always', async () => {
   expect([...builds, ...warm].map(({ metadata }) => metadata.name)).toEqual(recipes.map(({ name }) => name))
@@ -186,8 +186,8 @@ function withGame(
           : {
               command: ['node', program, '--protocol', protocol, '--port', `$(PORT_${port})`],
               args: ['--session-file', '$(PF_SHARED_CONTENT_FOLDER)/session.json'],
-              env: { ...run.env, PATH: `${programFolder}:${process.env['PATH']}` },
             }),
+        env: { ...run.env, PATH: `${programFolder}:${process.env['PATH']}` },
         stdin: true,
       },
       game: {

@@ -332,9 +332,9 @@ async function run() {
       port: { type: 'string', default: '0' },
       host: { type: 'string', default: '127.0.0.1' },
       'ready-after': { type: 'string', default: '0' },
-      'session-file': { type: 'string' },
       match: { type: 'string' },
       'warm-up': { type: 'boolean' },
+      'session-file': { type: 'string' },
     },
   })
   const { protocol } = values
@@ -344,8 +344,8 @@ async function run() {
   if (values.match !== undefined) console.log(`match ${values.match}`)
   process.on('SIGTERM', () => process.exit(0))
   createInterface({ input: process.stdin }).on('line', (line) => obey(game, line))
-  if (values['session-file'] !== undefined) watchSession(values['session-file'])
   if (values['warm-up']) return void setInterval(() => {}, 1_000)
+  if (values['session-file'] !== undefined) watchSession(values['session-file'])
   await new Promise((resolve) => setTimeout(resolve, Number(values['ready-after'])))
   const { port } = await openGame(protocol, game, { port: Number(values.port), host: values.host })
   console.log(`ready ${protocol} ${port}`)

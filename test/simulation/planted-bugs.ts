@@ -897,8 +897,8 @@ const probing: readonly PlantedBug[] = [
     name: 'a probed game is reported as Active before it is told of its session',
     standsFor: 'players arrive before the session',
     file: 'src/engine/instances/probed-games.ts',
-    from: 'this.#isTelling = true',
-    to: "this.#beat(spec, 'Active'); this.#isTelling = true",
+    from: 'this.#telling = this.#tell(session, spec.session)',
+    to: "this.#beat(spec, 'Active'); this.#telling = this.#tell(session, spec.session)",
   },
   {
     name: 'a session lapses although its game has not said whether somebody plays',

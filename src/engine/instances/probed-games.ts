@@ -545,8 +545,6 @@ function isOutdated({ build, record }: ServerEntry): boolean {
   return record.templateHash !== build.templateHash
 }
 
-/** How long the command may take that tells a game of its session, in ms. */
-const tellTimeoutMs = 30_000
 /** Probes that are due at about the same time go out together: each on its own takes three times as much CPU. */
 const turnMs = 200
 
@@ -554,6 +552,8 @@ function nextTurn(dueMs: number): number {
   return Math.ceil(dueMs / turnMs) * turnMs
 }
 
+/** How long the command may take that tells a game of its session, in ms. */
+const tellTimeoutMs = 30_000
 /** The longest time between two probes of a server that is starting, in ms. */
 const startingPeriodMs = 1_000
 /** The time over which a host that begins to lead spreads its first probes, in ms. */

@@ -71,7 +71,7 @@ export interface ReadinessProbe extends LivenessProbe {
   readonly runningSeconds?: number
 }
 
-/** Exactly one of the first three fields is given. In the first two, `{sessionID}`, `{cookie}` and `{players}` stand for those of the session. */
+/** Exactly one of the first three fields is given. In `stdin` and `command`, `{sessionID}`, `{cookie}` and `{players}` stand for those of the session. */
 export interface SessionNotice {
   /** A line for its standard input. */
   readonly stdin?: string

@@ -65,6 +65,10 @@ describe('a game without an SDK', () => {
       { game: { ...game, session: { stdin: 'x' } }, template: withoutStdin },
       'spec.game.session.stdin needs a standard input',
     ],
+    [
+      { game: { readiness: { runningSeconds: 1 }, session: { stdin: 'x', startsGame: true } } },
+      'spec.game.readiness.runningSeconds counts from the start of the process',
+    ],
     [{ game: { ...game, session: {} } }, 'spec.game.session must have'],
     [{ game: { ...game, session: { stdin: 'x', file: 'y' } } }, 'spec.game.session.'],
     [{ game: { ...game, session: { command: [] } } }, 'spec.game.session.command must'],
@@ -77,10 +81,6 @@ describe('a game without an SDK', () => {
       'spec.game.liveness.command names $(PORT_8), which is no port in spec.portsToExpose',
     ],
     [{ game: { ...game, session: { file: '$(PORT_8)' } } }, 'spec.game.session.file names $(PORT_8)'],
-    [
-      { game: { readiness: { runningSeconds: 1 }, session: { stdin: 'x', startsGame: true } } },
-      'spec.game.readiness.runningSeconds counts from the start of the process',
-    ],
   ])('%j: %s', (spec, problem) => expect(problemOf(spec)).toContain(problem))
 })
 
