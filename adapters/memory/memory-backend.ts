@@ -72,10 +72,11 @@ export function memoryBackend(options: MemoryBackendOptions = {}): MemoryBackend
     },
 
     /** Every command succeeds: there is no program. */
-    async exec(ref, _, { signal } = {}) {
+    async exec(ref, _, { onStarted, signal } = {}) {
       throwIfAborted(signal)
       const { phase } = servers.get(ref)
       if (phase !== 'running') throw new FleetError('not-found', `server ${keyOf(ref)} does not run`)
+      onStarted?.()
       return { exitCode: 0, output: '' }
     },
 

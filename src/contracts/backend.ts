@@ -127,6 +127,8 @@ export interface ExecOptions extends CallOptions {
   readonly signal?: AbortSignal
   /** Lines for its standard input, which may stay open afterwards. Default: it has none. */
   readonly input?: string
+  /** Call once the system has started the command: what fails before that says nothing about the game. */
+  readonly onStarted?: () => void
 }
 
 /** How a command has ended. */

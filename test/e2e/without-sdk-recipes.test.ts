@@ -80,7 +80,7 @@ const builds: readonly GameServerBuildInput[] = blocks(page, 'yaml').map((text) 
 const warm: readonly GameServerBuildInput[] = builds
   .filter(({ metadata }) => metadata.name === 'on-demand')
   .map(({ spec }) => {
-    const run = { ...spec.run, command: ['sh', '-c', blocks(page, 'bash').join('\n'), '$(PORT_7777)'] }
+    const run = { ...spec.run, command: ['sh', '-c', blocks(page, 'text').join('\n'), '$(PORT_7777)'] }
     return parse(JSON.stringify({ metadata: { name: 'warm' }, spec: { ...spec, buildID: 'warm', run } }))
   })
 

@@ -26,7 +26,7 @@ class Programs {
   /** The most commands that ran at once, of all servers and of one. */
   most = { all: 0, ofServer: 0 }
 
-  async exec({ name }: Ref, command: readonly string[], { input }: ExecOptions = {}): Promise<ExecResult> {
+  async exec({ name }: Ref, command: readonly string[], { input, onStarted }: ExecOptions = {}): Promise<ExecResult> {
     this.runs.push({ server: name, command, input })
     this.#running.push(name)
     const ofServer = this.#running.filter((one) => one === name).length
@@ -37,6 +37,7 @@ class Programs {
     try {
       const answer = this.answers.get(command[0] ?? '') ?? passed
       if (FleetError.is(answer)) throw answer
+      onStarted?.()
       return await answer
     } finally {
       this.#running.splice(this.#running.indexOf(name), 1)
@@ -238,7 +239,7 @@ describe('a session file', () => {
     await untilReady(scene, fleet, 1)
     const name = await allocated(scene, fleet, ['amie'])
     const { command, input = '' } = only(programs.runsOf('sh'))
-    expect(command.at(-1)).toBe(`${name}.json`)
+    expect(command.at(-2)).toBe(`${name}.json`)
     expect(JSON.parse(input)).toEqual({ sessionID: session(1), sessionCookie: 'c', initialPlayers: ['amie'] })
     expect(await serversBy(fleet, 'Active')).toHaveLength(1)
   })

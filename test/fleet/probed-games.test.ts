@@ -244,10 +244,31 @@ describe('a game that starts with its session', () => {
     scene.crash()
     const next = await scene.open()
     await scene.clock.advance(10 * second)
+    let isConfirmed = false
+    const again = next.allocate(ask(1), { confirm: true, waitMs: 60 * second }).then(() => (isConfirmed = true))
+    await scene.clock.advance(10 * second)
+    expect(isConfirmed).toBe(false)
     answers.ready = true
     await scene.clock.advance(60 * second)
+    await again
     expect(await stateOf(next, metadata.name)).toMatchObject({ state: 'Active', health: 'Healthy' })
     expect(scene.backend.server({ name: metadata.name }).stdin).toEqual([session(1)])
+  })
+
+  it('is told also if its build has it start with its session no longer', async () => {
+    const { answers, scene, fleet } = await opened(onDemand)
+    answers.ready = false
+    await untilReady(scene, fleet, 1)
+    const { metadata } = only(await fleet.servers.list())
+    const { spec } = await fleet.builds.get('arena')
+    await fleet.builds.update('arena', { game: { ...spec.game, ...probed } })
+    await scene.clock.advance(30 * second)
+    await fleet.allocate(ask(1))
+    await scene.clock.advance(30 * second)
+    expect(scene.backend.server({ name: metadata.name }).stdin).toHaveLength(1)
+    answers.ready = true
+    await scene.clock.advance(30 * second)
+    expect(await stateOf(fleet, metadata.name)).toMatchObject({ state: 'Active', health: 'Healthy' })
   })
 
   it('ends with its players, as any other', async () => {

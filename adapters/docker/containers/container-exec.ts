@@ -11,19 +11,21 @@ import { type EngineApi, messageFromEngine, statusOf } from '../engine-api.js'
 const keepAliveMs = 30_000
 
 /** What an engine answers for a program that it cannot run. */
-const cannotRun = /executable file not found|no such file or directory|permission denied/i
+const cannotRun = /executable file not found|exec: "/i
 
 /** Rejects as `Backend.exec` does. The signal only keeps it from being started. */
 export async function execIn(
   api: EngineApi,
   id: string,
   command: readonly string[],
-  { input, signal }: ExecOptions,
+  { input, onStarted, signal }: ExecOptions,
 ): Promise<ExecResult> {
   const output = new CommandOutput()
   try {
     const exec = await api.createExec(id, command, input !== undefined, { signal })
-    const { stream, stop } = await api.startExec(exec, { signal })
+    // Without the signal: the command might run already.
+    const { stream, stop } = await api.startExec(exec)
+    onStarted?.()
     // A command may take long and print nothing.
     if (stream instanceof Socket) stream.setKeepAlive(true, keepAliveMs)
     // Without input, the engine would take the end of this side for that of the whole connection.

@@ -1,8 +1,9 @@
 /** The log and the standard input of a game's container, and commands in it. */
+import { Socket } from 'node:net'
 import type { ExecOptions, ExecResult, LogsOptions } from '../../../src/contracts/backend.js'
 import type { CallOptions } from '../../../src/contracts/call-options.js'
 import type { Clock } from '../../../src/contracts/clock.js'
-import { FleetError, messageOf } from '../../../src/contracts/errors.js'
+import { FleetError, messageOf, throwIfAborted } from '../../../src/contracts/errors.js'
 import { keyOf } from '../../../src/rules/model/resources.js'
 import { isObject } from '../../../src/rules/validation/problem.js'
 import { objectAt, objectsAt } from '../../../src/rules/validation/pod-template.js'
@@ -108,7 +109,7 @@ async function* readPieces(
 async function openLog(
   { api, snapshot }: LogSource,
   { follow, tail, since }: LogQuery,
-  signal: AbortSignal | undefined,
+  signal?: AbortSignal,
 ): Promise<ApiStream> {
   const { ref, container } = snapshot.identity
   try {
@@ -164,16 +165,20 @@ export async function writeStdin(target: StdinTarget, line: string, { signal }: 
 export async function execInPod(
   target: StdinTarget,
   command: readonly string[],
-  { input, signal }: ExecOptions,
+  { input, onStarted, signal }: ExecOptions,
 ): Promise<ExecResult> {
+  throwIfAborted(signal)
   const { clock, snapshot } = target
   const { ref } = snapshot.identity
   const what = `run ${command[0] ?? ''} in pod ${ref.name}`
   const stdin = input !== undefined
-  const stream = await openSocket(target, what, 'exec', { command, stdin, stdout: true, stderr: true }, signal)
+  const stream = await openSocket(target, what, 'exec', { command, stdin, stdout: true, stderr: true }, undefined)
   try {
     const { socket } = stream
     if (!socket) throw new Error('the answer is no WebSocket')
+    onStarted?.()
+    // A command may take long and print nothing, and the API server may be gone without a word.
+    if (socket instanceof Socket) socket.setKeepAlive(true, keepAliveMs)
     if (input !== undefined) for (const part of stdinFrames(input, clock)) socket.write(part)
     const output = new CommandOutput()
     for await (const { channel, payload } of messagesOf(socket)) {
@@ -192,8 +197,10 @@ export async function execInPod(
   }
 }
 
+const keepAliveMs = 30_000
+
 /** What a node says of a program that it cannot run. */
-const cannotRun = /executable file not found|no such file or directory|permission denied/i
+const cannotRun = /executable file not found|exec: "/i
 
 function unrunnable(message: string): ExecResult {
   if (cannotRun.test(message)) return { exitCode: 127, output: message }

@@ -38,7 +38,7 @@ const lastOutputMs = 200
 export async function execBeside(
   place: GamePlace,
   command: readonly string[],
-  { input, signal }: ExecOptions,
+  { input, onStarted, signal }: ExecOptions,
 ): Promise<ExecResult> {
   const { args, ...where } = commandBeside(place, command)
   const child = spawn(...ownDescriptors('/bin/sh', args), {
@@ -59,15 +59,16 @@ export async function execBeside(
     }
     /** Its group may have been given to others once it has been waited for. */
     const fail = (error: FleetError) => {
-      if (child.pid !== undefined && child.exitCode === null && child.signalCode === null) {
-        process.kill(-child.pid, 'SIGKILL')
-      }
+      if (child.pid !== undefined && child.exitCode === null && child.signalCode === null) killGroup(child.pid)
       settle(() => reject(error))
     }
     const onAbort = () =>
       fail(new FleetError('aborted', 'the call was aborted by its signal', { cause: signal?.reason }))
-    const ended = () =>
-      settle(() => resolve({ exitCode: exitCodeOf(child.exitCode, child.signalCode), output: output.text }))
+    const ended = () => {
+      const exitCode = exitCodeOf(child.exitCode, child.signalCode)
+      const neverRan = new FleetError('unavailable', `cannot start ${command[0]}: ${output.text}`)
+      settle(() => (exitCode === notStartedCode ? reject(neverRan) : resolve({ exitCode, output: output.text })))
+    }
     const read = (chunk: Buffer) => {
       const excess = output.push(chunk)
       if (excess) fail(excess)
@@ -82,11 +83,21 @@ export async function execBeside(
         reject(new FleetError('unavailable', `cannot start ${command[0]}: ${messageOf(error)}`, { cause: error })),
       ),
     )
+    child.once('spawn', () => onStarted?.())
     child.once('exit', () => (cancelWait = place.clock.after(lastOutputMs, ended)))
     child.once('close', ended)
     if (signal?.aborted) onAbort()
     signal?.addEventListener('abort', onAbort, { once: true })
   })
+}
+
+/** A program with rights of its own, such as sudo, cannot be ended by this user. */
+function killGroup(group: number): void {
+  try {
+    process.kill(-group, 'SIGKILL')
+  } catch {
+    // It ends by itself, or with the server.
+  }
 }
 
 interface CommandBeside {

@@ -169,8 +169,11 @@ class ProbedGame {
     this.#isInherited = entry.record.state === 'Active'
     // After a restart of the host, what its record says holds.
     const { state } = entry.record
-    const hasStarted = !spec.session?.startsGame || (session && (session.told || session.number === this.#told))
-    this.#isReady = hasStarted === true && (state === 'StandingBy' || state === 'Active')
+    const isServing = state === 'StandingBy' || state === 'Active'
+    // A game that starts with its session may still be starting. Its log is not read for that again, beside the end of its session.
+    const hasStarted = session?.number === this.#told || (session?.told && spec.readiness.log !== undefined)
+    this.#isReady = isServing && (!spec.session?.startsGame || (session !== undefined && hasStarted === true))
+    if (session?.told && !this.#isReady) this.#startsSince = ctx.responsiveClock.now()
   }
 
   /** Servers that are known to be ready are spread over seconds, because a host finds all of them at once. */
@@ -288,12 +291,18 @@ class ProbedGame {
     const { liveness, players, timeoutSeconds = gameDefaults.timeoutSeconds } = spec
     const { prober } = this.#deps
     const timeoutMs = timeoutSeconds * 1_000
+    let note: string | undefined
     const ask = async () => {
       const [alive, report] = await Promise.allSettled([
         liveness && this.#check(liveness, timeoutMs),
         players && prober.players(players, this.#address(playersProbePort(players)), timeoutMs),
       ])
-      if (alive.status === 'rejected') throw alive.reason
+      if (alive.status === 'rejected') {
+        // Who plays is known although the backend runs no commands.
+        const isKnown = report.status === 'fulfilled' && report.value !== undefined
+        if (!isKnown || !wasNotAsked(alive.reason)) throw alive.reason
+        note = `it could not be asked whether it works: ${messageOf(alive.reason)}`
+      }
       if (report.status === 'fulfilled') return report.value
       if (!liveness) throw report.reason
       // With a probe of its own for liveness, an unanswered query says nothing about the game.
@@ -307,7 +316,7 @@ class ProbedGame {
       if (!asksNothing) this.#deps.neighbours.answered(this)
       if (report) this.#saidFor = session
       this.#isHeard = true
-      if (report || !players) this.#explain(undefined)
+      if (report || !players) this.#explain(note)
       this.#failingSince = undefined
       this.#known = afterPass(this.#known, report, this.#ctx.clock.elapsed())
     } catch (error) {
@@ -325,12 +334,15 @@ class ProbedGame {
     return this.#deps.prober.check(probe, this.#address(networkProbePort(probe)), timeoutMs)
   }
 
+  get #isProcess(): boolean {
+    return this.#ctx.backend.capabilities.template.startsWith('process')
+  }
+
   /** A process listens on its public ports, and a game in a container on those of its container. */
   #expanded(command: readonly string[]): readonly string[] {
-    const isProcess = this.#ctx.backend.capabilities.template.startsWith('process')
     const ports = (this.#instance?.ports ?? []).map((port) => ({
       container: port.container,
-      listening: isProcess ? port.public : port.container,
+      listening: this.#isProcess ? port.public : port.container,
     }))
     return expandedCommand(command, { ...this.#entry.ref, ports })
   }
@@ -354,11 +366,11 @@ class ProbedGame {
       this.#known = afterLostAnswer(this.#known)
       return
     }
-    // What answers wrongly, or refuses, is there. Where the backend runs no command, no game was asked.
-    const isUnasked = FleetError.is(error) && FleetError.is(error.cause)
+    // What answers wrongly, or refuses, is there.
+    const isUnasked = wasNotAsked(error)
     if (
-      FleetError.is(error, 'unavailable') &&
-      (isUnasked || this.#deps.neighbours.areSilentSince(this.#failingSince))
+      isUnasked ||
+      (FleetError.is(error, 'unavailable') && this.#deps.neighbours.areSilentSince(this.#failingSince))
     ) {
       logger.debug(
         { server: keyOf(this.#entry.record), reason },
@@ -366,7 +378,7 @@ class ProbedGame {
       )
       this.#known = afterLostAnswer(this.#known)
       // It runs, as its backend says. Without a heartbeat it would count as silent.
-      if (isUnasked && this.#known.unsaid >= gapAnswers) this.#isHeard = true
+      if (isUnasked) this.#isHeard = true
       return
     }
     this.#known = afterFailedProbe(this.#known)
@@ -397,7 +409,8 @@ class ProbedGame {
     const { record } = this.#entry
     const isTold = record.state === 'Active' && this.#hasBeenTold(record.sessions[0])
     if (record.state === 'Active') this.#watchForEnd(spec)
-    const isServing = this.#isReady || isTold || this.#awaitsSession(spec)
+    // Also if its build had it start with its session until now.
+    const isServing = this.#isReady || record.state === 'StandingBy' || isTold || this.#awaitsSession(spec)
     const answer = this.#beat(spec, isTold && this.#isReady ? 'Active' : isServing ? 'StandingBy' : 'Initializing')
     if (answer.operation === 'Active') this.#allocated()
     else if (answer.operation === 'Continue' && !answer.isElsewhere && isServing && !isTold) this.#park()
@@ -492,11 +505,18 @@ class ProbedGame {
     const timeoutMs = tellTimeoutMs
     if (command) {
       const words = this.#expanded(command).map((word) => sessionLine(word, session))
-      return commands.run(this.#entry, { command: words, timeoutMs })
+      if (utf8Bytes(words.join(' ')) > maxCommandBytes) {
+        throw new Error(`the command has more than ${maxCommandBytes / 1_024} KiB with what it says of the session`)
+      }
+      return commands.run(this.#entry, { command: words, timeoutMs, tells: session.number })
     }
     if (file !== undefined) {
       const [path = file] = this.#expanded([file])
-      return commands.run(this.#entry, { ...sessionFile(path, session), timeoutMs })
+      return commands.run(this.#entry, {
+        ...sessionFile(path, session, this.#isProcess),
+        timeoutMs,
+        tells: session.number,
+      })
     }
     const line = `${sessionLine(stdin ?? '', session)}\n`
     if (utf8Bytes(line) > sizeLimits.stdinLineBytes + 1) {
@@ -510,11 +530,12 @@ class ProbedGame {
   /** Ends the server if its session is over. */
   #watchForEnd({ end, session }: GameSpec): void {
     // Its log is read for its start.
-    if (!this.#isReady) return
+    if (!this.#isReady && this.#spec.readiness.log !== undefined) return
     const reason = emptyEnd(this.#known, this.#entry.hadPlayers, this.#spec)
     if (reason !== undefined) this.#end(reason)
     // What the game printed before its session says nothing about it; what it printed while its log was not read may.
-    const mayHaveMissed = this.#isInherited || session?.startsGame || this.#log?.isOf('end')
+    const hasReadStart = session?.startsGame && this.#spec.readiness.log !== undefined
+    const mayHaveMissed = this.#isInherited || hasReadStart || this.#log?.isOf('end')
     const tail = mayHaveMissed ? earlierLines : 0
     if (end?.log !== undefined) this.#follow('end', end.log, tail, (line) => this.#end(`its log says: ${line}`))
   }
@@ -541,12 +562,19 @@ class ProbedGame {
   }
 }
 
+/** The backend could not run a command, which says nothing about the game. */
+function wasNotAsked(error: unknown): boolean {
+  return FleetError.is(error, 'unavailable') && FleetError.is(error.cause)
+}
+
 function isOutdated({ build, record }: ServerEntry): boolean {
   return record.templateHash !== build.templateHash
 }
 
 /** How long the command may take that tells a game of its session, in ms. */
 const tellTimeoutMs = 30_000
+/** What fits into the address of a request to a cluster, and into a process. */
+const maxCommandBytes = 32 * 1_024
 /** Probes that are due at about the same time go out together: each on its own takes three times as much CPU. */
 const turnMs = 200
 

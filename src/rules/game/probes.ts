@@ -222,21 +222,22 @@ export function sessionLine(template: string, { id, cookie = '', initialPlayers 
   return template.replace(/\{(?:sessionID|cookie|players)\}/g, (name) => values[name]?.replace(controls, ' ') ?? '')
 }
 
-/** The command that writes the session to a file, and its input. */
+/** The command that writes the session to a file, and its input. Private: for its user only, as on a machine with others. A game in a container may have another user than its commands. */
 export function sessionFile(
   path: string,
   { id, cookie, initialPlayers }: Session,
+  isPrivate: boolean,
 ): { readonly command: readonly string[]; readonly input: string } {
   // `stringify` leaves out a cookie that is undefined.
   const json = JSON.stringify({ sessionID: id, sessionCookie: cookie, initialPlayers })
-  return { command: ['sh', '-c', writeFile, 'sh', path], input: `${json}\n` }
+  return { command: ['sh', '-c', writeFile, 'sh', path, isPrivate ? '077' : '022'], input: `${json}\n` }
 }
 
 /**
  * Writes a line to a new file of this user, and renames it. A line that arrives in part is not read: its host has ended. `read`, `printf` and
  * the tests are builtins of all shells.
  */
-const writeFile = `umask 077
+const writeFile = `umask $2
 case $1 in /*) file=$1 ;; *) file=$PF_SHARED_CONTENT_FOLDER/$1 ;; esac
 [ ! -d "$file" ] || { echo "$file is a directory"; exit 1; }
 IFS= read -r line && rm -f -- "$file.new" && printf '%s\\n' "$line" >"$file.new" && mv -f -- "$file.new" "$file"`

@@ -298,6 +298,16 @@ function checkPorts(game: GameSpec, exposed: readonly number[]): Refused | undef
     )
   }
   for (const [field, parts] of Object.entries(commandsOf(game))) {
+    if (parts[0] === '') return invalid(field, 'must begin with a program')
+    const script =
+      /(?:^|\/)(?:a|ba|da|k|z)?sh$/.test(parts[0] ?? '') && /^-\w*c\w*$/.test(parts[1] ?? '') ? parts[2] : undefined
+    const inScript = /\{(?:sessionID|cookie|players)\}/.exec(script ?? '')?.[0]
+    if (inScript !== undefined) {
+      return invalid(
+        `${field}[2]`,
+        `must not contain ${inScript}, which the shell would run as a part of its script; use "$1" there, and add "sh" and "${inScript}" as arguments`,
+      )
+    }
     const named = parts.flatMap((part) => partsOf(part).map(({ name = '' }) => name))
     const unknown = named.find((name) => /^PORT_\d+$/.test(name) && !exposed.some((one) => name === `PORT_${one}`))
     if (unknown !== undefined) return invalid(field, `names $(${unknown}), which is no port in spec.portsToExpose`)

@@ -141,11 +141,11 @@ describe('a command', () => {
 
   it('that writes the session has it as one line', () => {
     const session = { id: 'match', number: 1, startedAt: 0, initialPlayers: ['a\nb', 'é"$(PORT_1)'] }
-    const { command, input } = sessionFile('-x/$HOME', { ...session, cookie: 'c\u2028' })
-    expect(command.slice(3)).toEqual(['sh', '-x/$HOME'])
+    const { command, input } = sessionFile('-x/$HOME', { ...session, cookie: 'c\u2028' }, true)
+    expect(command.slice(3)).toEqual(['sh', '-x/$HOME', '077'])
     expect(input).toMatch(/^[^\n]+\n$/)
     const { id: sessionID, initialPlayers } = session
     expect(JSON.parse(input)).toEqual({ sessionID, sessionCookie: 'c\u2028', initialPlayers })
-    expect(JSON.parse(sessionFile('x', session).input)).toEqual({ sessionID, initialPlayers })
+    expect(JSON.parse(sessionFile('x', session, false).input)).toEqual({ sessionID, initialPlayers })
   })
 })

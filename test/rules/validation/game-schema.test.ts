@@ -26,6 +26,10 @@ describe('a game without an SDK', () => {
     { game: { readiness: { command: ['ready', '$(PORT_7777)', ''] } } },
     { game: { readiness: { command: ['ready'] }, liveness: { command: ['alive', '$$(PORT_1)'] } }, portsToExpose: [] },
     { game: { ...game, session: { command: ['tell', '{sessionID}'] } }, template: withoutStdin },
+    {
+      game: { ...game, session: { command: ['sh', '-c', 'start "$1"', 'sh', '{players}'] } },
+      template: withoutStdin,
+    },
     { game: { ...game, session: { file: '/run/$(PF_GAMESERVER_NAME).json' } }, template: withoutStdin },
     {
       game: {
@@ -67,6 +71,11 @@ describe('a game without an SDK', () => {
     ],
     [{ game: { ...game, session: {} } }, 'spec.game.session must have'],
     [{ game: { ...game, session: { stdin: 'x', file: 'y' } } }, 'spec.game.session.'],
+    [{ game: { ...game, session: { command: ['', 'a'] } } }, 'spec.game.session.command must begin with a program'],
+    [
+      { game: { ...game, session: { command: ['/bin/sh', '-c', 'start {players}'] } } },
+      'spec.game.session.command[2] must not contain {players}, which the shell would run',
+    ],
     [{ game: { ...game, session: { command: [] } } }, 'spec.game.session.command must'],
     [{ game: { readiness: { command: 'ready' } } }, 'spec.game.readiness.command must be a program and its arguments'],
     [{ game: { readiness: { command: ['a\n'] } } }, 'spec.game.readiness.command[0] must'],

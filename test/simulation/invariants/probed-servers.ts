@@ -82,8 +82,6 @@ export class ProbedServers implements ProberObserver {
   /** Called when a caller learns that the game has its session. */
   confirmed({ spec }: ModelInstance): void {
     if (!startsWithSession(this.world, spec.build.name) || this.#answeredSinceTold.has(spec.uid)) return
-    // A new leader takes a game that was told for one that has started.
-    if ((this.#toldStoredAt.get(spec.uid) ?? Infinity) <= this.deps().lease.electedAt) return
     this.world.violate(`the session of ${spec.ref.name} is confirmed before its game has started`)
   }
 

@@ -1,5 +1,5 @@
 /** Models an orchestrator that runs instances. Calls to it may fail and its events may be lost. */
-import type { Backend, BackendListener, Instance, InstanceSpec } from '../../../src/contracts/backend.js'
+import type { Backend, BackendListener, Instance, InstanceSpec, LogsOptions } from '../../../src/contracts/backend.js'
 import { FleetError } from '../../../src/contracts/errors.js'
 import type { Heartbeat, HeartbeatAnswer } from '../../../src/rules/game/heartbeat.js'
 import { candidatePorts, type PortRange } from '../../../src/rules/model/ports.js'
@@ -185,7 +185,9 @@ export class BackendModel {
         await remoteCall(world, host, options, () => this.#writeStdin(ref, line, telling))
         telling.answered()
       },
-      logs: (ref, how) => readLog(world, host, () => this.instances.get(keyOf(ref))?.log, how),
+      ...(world.probedBuilds.length > 0 && {
+        logs: (ref: Ref, how?: LogsOptions) => readLog(world, host, () => this.instances.get(keyOf(ref))?.log, how),
+      }),
       list: () => remoteCall(world, host, options, () => [...this.instances.values()].map(toInstance)),
       watch: (listener) => {
         this.#watches.set(host, { listener, interruptedUntil: 0 })
