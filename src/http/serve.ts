@@ -38,7 +38,6 @@ import { type MetricsSource, metricsType, observationGroup } from './api/observa
 import { defaultMaxBodyBytes } from './core/bodies.js'
 import { closeConnection } from './core/node.js'
 import { forwardedGroups, withHeartbeats } from './forwarding.js'
-import { grpcServer } from './grpc/grpc-server.js'
 import { type Compat, compatType, type SessionIDs } from './openapi/operation-docs.js'
 import { createRoutes, type RouteGroup, type Routes } from './route-binding.js'
 
@@ -390,6 +389,8 @@ async function openGrpcListener(
 ): Promise<Listener> {
   const { host = defaultHost, port = defaultGrpcPort, tls } = listener
   const files = tls && (await openTlsFiles(tls, 'grpc.tls', logger))
+  // Only who serves gRPC loads HTTP/2.
+  const { grpcServer } = await import('./grpc/grpc-server.js')
   const { server, leave, close } = grpcServer({
     routes,
     limits,

@@ -222,6 +222,15 @@ describe('a request to the allocator', () => {
       { select: [arena], lists: { players: { add: ['amie'], remove: ['bo'], capacity: 9 } } },
     ],
     [
+      'names what it does not change',
+      {
+        counters: { rooms: {}, seats: { action: 'Increment', amount: 0 } },
+        lists: { players: { addValues: [] } },
+        ...select({ matchLabels: fleet }),
+      },
+      { select: [arena] },
+    ],
+    [
       'says that it is for this cluster',
       { multiClusterSetting: { enabled: false }, ...select({ matchLabels: fleet }) },
       { select: [arena] },
@@ -290,6 +299,7 @@ describe('a request to the allocator', () => {
       { preferredGameServerSelectors: [{ gameServerState: 7 }] },
       'preferredGameServerSelectors[0].gameServerState must be READY or ALLOCATED',
     ],
+    [{ gameServerSelectors: Array.from({ length: 100 }, () => ({})) }, 'gameServerSelectors must be at most'],
     [{ scheduling: 'Random' }, 'scheduling must be Packed, Distributed or the number of one, but is "Random"'],
     [
       { priorities: [{ type: 'List', key: 'players' }] },
@@ -303,8 +313,6 @@ describe('a request to the allocator', () => {
     [{ counters: { rooms: { action: 'Multiply', amount: 2 } } }, 'counters.rooms.action must be'],
     [{ counters: { rooms: { action: 'Increment' } } }, 'counters.rooms must have both action and amount, or neither'],
     [{ counters: { rooms: { amount: 1 } } }, 'counters.rooms must have both action and amount, or neither'],
-    [{ counters: { rooms: {} } }, 'counters.rooms must change something'],
-    [{ lists: { players: { addValues: [] } } }, 'lists.players must change something'],
     [
       { multiClusterSetting: { enabled: true } },
       'multiClusterSetting.enabled must be false: a request is for this fleet alone',

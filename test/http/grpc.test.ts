@@ -243,6 +243,37 @@ describe('hostile input', () => {
   })
 })
 
+it('answers the next caller after names of methods that all objects have, and half a character in a message', async () => {
+  const { grpcUrl } = await served()
+  for (const path of ['__proto__', 'toString', 'constructor', '/toString']) {
+    const stranger = connect(grpcUrl ?? '')
+    stranger.on('error', () => {})
+    const headers = { ':method': 'POST', ':scheme': 'x', ':path': path, 'content-type': 'application/grpc' }
+    const stream = stranger.request(headers)
+    await new Promise<void>((resolve) => {
+      stream.on('error', () => resolve())
+      stream.on('response', () => resolve())
+      stream.on('close', () => resolve())
+      stream.end()
+    })
+    stranger.destroy()
+  }
+  const allocate = clientOf(grpcUrl)
+  // The message shows the beginning of what was given, which ends amid a character.
+  for (let length = 50; length < 60; length++) {
+    const annotations = { 'mps.gamekeeper.com/initial-players': `${'x'.repeat(length)}${'😀'.repeat(20)}` }
+    await expect(allocate({ ...arena, metadata: { annotations } })).rejects.toMatchObject({ code: 3 })
+  }
+  await expect(allocate(arena)).rejects.toMatchObject({ code: 8 })
+})
+
+it('a request with very many elements is read in a row, and refused', async () => {
+  const { grpcUrl } = await served()
+  const allocate = clientOf(grpcUrl)
+  const gameServerSelectors = Array.from({ length: 200_000 }, () => ({}))
+  await expect(allocate({ gameServerSelectors })).rejects.toMatchObject({ code: 3 })
+})
+
 it('needs compat', async () => {
   await expect(serve({ fleet, grpc: { port: 0 } })).rejects.toMatchObject({
     code: 'invalid',

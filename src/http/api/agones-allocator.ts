@@ -115,6 +115,8 @@ export function readAllocatorRequest(body: unknown): AllocatorRequest {
   const { labels, annotations = {} } = request.metadata ?? request.metaPatch ?? {}
   const ofAllocation = Object.values<string>(allocatorAnnotations)
   const others = Object.entries(annotations).filter(([key]) => !ofAllocation.includes(key))
+  const counters = changesIn(counterChanges(request.counters ?? {}))
+  const lists = changesIn(listChanges(request.lists ?? {}))
   return {
     namespace: request.namespace || 'default',
     selectors: selectorsOf(request),
@@ -123,8 +125,8 @@ export function readAllocatorRequest(body: unknown): AllocatorRequest {
       order: orderOf(request),
       ...(labels && { labels }),
       ...(others.length > 0 && { annotations: Object.fromEntries(others) }),
-      ...(request.counters && { counters: counterChanges(request.counters) }),
-      ...(request.lists && { lists: listChanges(request.lists) }),
+      ...(counters && { counters }),
+      ...(lists && { lists }),
     },
   }
 }
@@ -143,6 +145,9 @@ function selectorsOf({
   preferredGameServerSelectors = [],
   requiredGameServerSelector = {},
 }: Body): readonly FleetSelector[] {
+  const given = Math.max(gameServerSelectors.length, preferredGameServerSelectors.length)
+  if (given > sizeLimits.selectors)
+    throw invalid('gameServerSelectors', `must be at most ${sizeLimits.selectors}, but are ${given}`)
   if (gameServerSelectors.length > 0)
     return gameServerSelectors.map((one, i) => selectorOf(one, `gameServerSelectors[${i}]`))
   return [
@@ -249,7 +254,7 @@ function counterChanges(counters: NonNullable<Body['counters']>): NonNullable<Se
     if ((action === undefined) !== (amount === undefined))
       throw invalid(at, 'must have both action and amount, or neither')
     const change = { ...(amount && { [action === 'Increment' ? 'increment' : 'decrement']: amount }) }
-    return changeIn({ ...change, ...(capacity !== undefined && { capacity }) }, at)
+    return { ...change, ...(capacity !== undefined && { capacity }) }
   })
 }
 
@@ -259,20 +264,18 @@ function listChanges(lists: NonNullable<Body['lists']>): NonNullable<ServerDataU
     const capacity = integerAt(given.capacity, `${at}.capacity`)
     const remove = new Set(deleteValues)
     const add = new Set(addValues.filter((value) => !remove.has(value)))
-    return changeIn(
-      {
-        ...(add.size > 0 && { add: [...add] }),
-        ...(remove.size > 0 && { remove: [...remove] }),
-        ...(capacity !== undefined && { capacity }),
-      },
-      at,
-    )
+    return {
+      ...(add.size > 0 && { add: [...add] }),
+      ...(remove.size > 0 && { remove: [...remove] }),
+      ...(capacity !== undefined && { capacity }),
+    }
   })
 }
 
-function changeIn<T extends object>(change: T, field: string): T {
-  if (Object.keys(change).length > 0) return change
-  throw invalid(field, 'must change something')
+/** Callers may always name a list, also when they have nothing to add. */
+function changesIn<T extends object>(changes: Readonly<Record<string, T>>): Readonly<Record<string, T>> | undefined {
+  const given = Object.entries(changes).filter(([, change]) => Object.keys(change).length > 0)
+  return given.length > 0 ? Object.fromEntries(given) : undefined
 }
 
 function mapped<T, R>(

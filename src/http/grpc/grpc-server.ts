@@ -10,7 +10,7 @@ import {
   type ServerHttp2Session,
   type ServerHttp2Stream,
 } from 'node:http2'
-import type { Server as NetServer } from 'node:net'
+import type { Server as NetServer, Socket } from 'node:net'
 import { systemClock } from '../../contracts/clock.js'
 import type { HttpServerLimits } from '../../platform/http-server.js'
 import type { TlsFiles } from '../../platform/tls.js'
@@ -40,23 +40,38 @@ export interface GrpcServer {
 }
 
 const graceMs = 5_000
+/** A caller with one connection may have many calls that wait. */
+const maxStreams = 1_000
+/** What all callers together may have sent of requests that are not complete, before anybody knows who they are. */
+const maxHeldBytes = 64 * 1024 * 1024
 
 export function grpcServer(options: GrpcOptions): GrpcServer {
   const { limits, tls } = options
-  const settings = { settings: { maxConcurrentStreams: limits.maxPipelined } }
+  const settings = { settings: { maxConcurrentStreams: maxStreams } }
   const server = tls
     ? createSecureServer({ ...settings, ...tls.serverOptions, handshakeTimeout: limits.headersTimeoutMs })
     : createServer(settings)
   const sessions = new Set<ServerHttp2Session>()
+  const sockets = new Set<Socket>()
+  const held = { bytes: 0 }
+  let isLeaving = false
   server.maxConnections = limits.maxConnections
   server.setTimeout(limits.stallTimeoutMs)
   server.on('session', (session) => {
     sessions.add(session)
     session.on('error', () => {})
     session.once('close', () => sessions.delete(session))
+    if (isLeaving) session.close()
   })
-  server.on('stream', (stream, headers) => void answerCall(stream, headers, options))
+  server.on('connection', (socket: Socket) => {
+    sockets.add(socket)
+    socket.once('close', () => sockets.delete(socket))
+  })
+  server.on('stream', (stream, headers) => {
+    answerCall(stream, headers, options, held).catch(() => stream.close(constants.NGHTTP2_INTERNAL_ERROR))
+  })
   const leave = () => {
+    isLeaving = true
     for (const session of sessions) session.close()
   }
   return {
@@ -66,6 +81,7 @@ export function grpcServer(options: GrpcOptions): GrpcServer {
       if (!server.listening) return
       const cut = systemClock.after(graceMs, () => {
         for (const session of sessions) session.destroy()
+        for (const socket of sockets) socket.destroy()
       })
       const closed = new Promise<void>((resolve) => server.close(() => resolve()))
       leave()
@@ -88,11 +104,11 @@ class GrpcError extends Error {
 
 const status = { invalidArgument: 3, resourceExhausted: 8, unimplemented: 12, internal: 13 } as const
 
-/** Never rejects. */
 async function answerCall(
   stream: ServerHttp2Stream,
   headers: IncomingHttpHeaders,
   options: GrpcOptions,
+  held: { bytes: number },
 ): Promise<void> {
   // A stream that breaks is closed, which is all that there is to do about it.
   stream.on('error', () => {})
@@ -100,15 +116,18 @@ async function answerCall(
   stream.once('close', () => gone.abort())
   if (!headers['content-type']?.startsWith('application/grpc'))
     return stream.respond({ ':status': 415 }, { endStream: true })
-  const method = methods[String(headers[':path'])]
+  const method = methods.get(String(headers[':path']))
   const outcome = await (
-    method ? method({ stream, headers, gone: gone.signal, options }) : Promise.reject(unknownMethod(headers))
+    method ? method({ stream, headers, gone: gone.signal, options, held }) : Promise.reject(unknownMethod(headers))
   ).catch((error: unknown) => (error instanceof GrpcError ? error : new GrpcError(status.internal, 'the call failed')))
   if (stream.destroyed || stream.closed) return
   const type = { ':status': 200, 'content-type': 'application/grpc+proto' }
   if (outcome instanceof GrpcError) {
     const { code, message } = outcome
-    stream.respond({ ...type, 'grpc-status': code, 'grpc-message': encodeURI(message) }, { endStream: true })
+    stream.respond(
+      { ...type, 'grpc-status': code, 'grpc-message': encodeURI(wellFormed(message)) },
+      { endStream: true },
+    )
     return
   }
   const prefix = Buffer.alloc(prefixBytes)
@@ -118,30 +137,38 @@ async function answerCall(
   stream.end(Buffer.concat([prefix, outcome]))
 }
 
+/** Half of a character, which a cut may leave, would not be encoded. */
+function wellFormed(text: string): string {
+  return Buffer.from(text).toString()
+}
+
 interface Call {
   readonly stream: ServerHttp2Stream
   readonly headers: IncomingHttpHeaders
   /** Aborts when the caller has gone. */
   readonly gone: AbortSignal
   readonly options: GrpcOptions
+  /** What all callers have sent of requests that are not complete. */
+  readonly held: { bytes: number }
 }
 
-const methods: Readonly<Record<string, (call: Call) => Promise<Buffer>>> = {
-  '/allocation.AllocationService/Allocate': allocate,
-  async '/grpc.health.v1.Health/Check'({ options }) {
-    return encodeMessage(healthResponseMessage, { status: (await options.isReady()) ? 1 : 2 })
-  },
-}
+const methods = new Map<string, (call: Call) => Promise<Buffer>>([
+  ['/allocation.AllocationService/Allocate', allocate],
+  [
+    '/grpc.health.v1.Health/Check',
+    async ({ options }) => encodeMessage(healthResponseMessage, { status: (await options.isReady()) ? 1 : 2 }),
+  ],
+])
 
 function unknownMethod(headers: IncomingHttpHeaders): GrpcError {
   return new GrpcError(
     status.unimplemented,
-    `${String(headers[':path'])} is not served here, only ${Object.keys(methods).join(', ')}`,
+    `${String(headers[':path'])} is not served here, only ${[...methods.keys()].join(', ')}`,
   )
 }
 
-async function allocate({ stream, headers, gone, options }: Call): Promise<Buffer> {
-  const body = JSON.stringify(read(await readMessage(stream, options.limits)))
+async function allocate({ stream, headers, gone, options, held }: Call): Promise<Buffer> {
+  const body = JSON.stringify(read(await readMessage(stream, options.limits, held)))
   const { allocateAsAgones: operation } = operations
   const seconds = headers['prefer'] === undefined ? waitSeconds(headers['grpc-timeout'], options.maxWaitMs) : undefined
   const wait = seconds === undefined ? '' : `?wait=${seconds}`
@@ -192,7 +219,11 @@ const prefixBytes = 5
 /** A caller that sends more than this is cut off. Less is read to the end, so that it sees why its message is refused. */
 const discardBytes = 16 * 1024 * 1024
 
-async function readMessage(stream: ServerHttp2Stream, limits: GrpcOptions['limits']): Promise<Uint8Array> {
+async function readMessage(
+  stream: ServerHttp2Stream,
+  limits: GrpcOptions['limits'],
+  held: Call['held'],
+): Promise<Uint8Array> {
   const chunks: Buffer[] = []
   let length = 0
   const cut = () => stream.close(constants.NGHTTP2_CANCEL)
@@ -201,6 +232,8 @@ async function readMessage(stream: ServerHttp2Stream, limits: GrpcOptions['limit
   await new Promise<void>((resolve) => {
     stream.on('data', (chunk: Buffer) => {
       length += chunk.length
+      held.bytes += chunk.length
+      if (held.bytes > maxHeldBytes) cut()
       if (length <= limits.maxBodyBytes + prefixBytes) chunks.push(chunk)
       else if (length > discardBytes) cut()
     })
@@ -208,6 +241,7 @@ async function readMessage(stream: ServerHttp2Stream, limits: GrpcOptions['limit
     stream.once('close', resolve)
   })
   cancel()
+  held.bytes -= length
   if (length > limits.maxBodyBytes + prefixBytes) {
     throw new GrpcError(status.resourceExhausted, `the request is larger than ${limits.maxBodyBytes} bytes`)
   }

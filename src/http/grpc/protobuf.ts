@@ -31,12 +31,18 @@ export function decodeMessage(message: Message, bytes: Uint8Array): Readonly<Rec
     const raw = reader.value(tag & 7)
     if (field === undefined) continue
     const { name, type, many } = field
-    if (many === 'map') maps.set(name, [...(maps.get(name) ?? []), entryOf(type, bytesIn(raw))])
-    else if (many === 'list') lists.set(name, [...(lists.get(name) ?? []), valueOf(type, raw)])
+    if (many === 'map') listIn(maps, name).push(entryOf(type, bytesIn(raw)))
+    else if (many === 'list') listIn(lists, name).push(valueOf(type, raw))
     else values.set(name, valueOf(type, raw))
   }
   const objects = [...maps].map(([name, entries]) => [name, Object.fromEntries(entries)] as const)
   return Object.fromEntries<unknown>([...values, ...lists, ...objects])
+}
+
+function listIn<T>(lists: Map<string, T[]>, name: string): T[] {
+  const list = lists.get(name) ?? []
+  lists.set(name, list)
+  return list
 }
 
 function entryOf(type: Field['type'], bytes: Uint8Array): readonly [string, unknown] {
