@@ -74,7 +74,7 @@ export const definitions = {
   },
   gamekeeper_backend_call_duration_seconds: {
     type: 'histogram',
-    help: 'Duration of backend calls: create, destroy, list, prepare, protect, unprotect, find or stdin. Outcome: ok or failed.',
+    help: 'Duration of backend calls: create, destroy, list, prepare, protect, unprotect, find, stdin or exec. Outcome: ok or failed.',
     labels: ['operation', 'outcome'],
     buckets: [0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 2.5, 5, 10, 30, 60, 120],
   },

@@ -38,7 +38,8 @@ export function grpcClient(
   url: string,
   secured: ChannelCredentials = credentials.createInsecure(),
 ): GrpcClient {
-  const client = new Service(new URL(url).host, secured)
+  // Newer versions of Node refuse an address as the name of a TLS server.
+  const client = new Service(new URL(url).host, secured, { 'grpc.ssl_target_name_override': 'localhost' })
   return {
     close: () => client.close(),
     call: (request, { metadata = {}, timeoutMs, method = 'Allocate' } = {}) =>
