@@ -17,7 +17,14 @@ async function largeHost() {
 }
 
 const hashOf = async (page: Page) => String(await page.evaluate('location.hash'))
-const goes = (page: Page, hash: string) => page.waitForFunction(`location.hash === ${JSON.stringify(hash)}`)
+/** Waits for the view, which is shown later than its address, and takes the focus and the keys only then. */
+const goes = (page: Page, hash: string) => {
+  const place = hash.split('/').at(-1)
+  const title = place ? `${place} · gamekeeper` : 'gamekeeper'
+  return page.waitForFunction(
+    `location.hash === ${JSON.stringify(hash)} && document.title === ${JSON.stringify(title)}`,
+  )
+}
 
 testInBrowser(
   'the map shows 10,000 servers as squares: in the colour of their state, with a hint, by build or node, and opens them',
@@ -145,6 +152,7 @@ testInBrowser(
     await chosen('203.0.113.7:20007 address of arena-')
     await page.keyboard.press('Enter')
     await page.waitForFunction(`/^#.servers.default.arena-\\d-7$/.test(location.hash)`)
+    await page.waitForFunction(`document.title.startsWith('arena-')`)
 
     await command()
     await page.keyboard.type('scale arena-3')
