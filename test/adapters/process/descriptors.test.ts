@@ -119,7 +119,9 @@ test('every program that the sources start is started without the host’s descr
   const starts = filesUnder('src', 'adapters')
     .filter((file) => file.endsWith('.ts') && file !== 'src/platform/own-descriptors.ts')
     .filter((file) => read(file).includes(`'node:child_process'`))
-    .flatMap((file) => read(file).match(/(?<![.\w])(?:spawn|spawnSync|exec(?:File)?(?:Sync)?|fork)\)?\([^)]{0,30}/g) ?? [])
+    .flatMap(
+      (file) => read(file).match(/(?<![.\w])(?:spawn|spawnSync|exec(?:File)?(?:Sync)?|fork)\)?\([^)]{0,30}/g) ?? [],
+    )
   expect(starts.length).toBeGreaterThan(8)
   expect(starts.filter((call) => !call.includes('(...ownDescriptors('))).toEqual([])
 })
