@@ -1,5 +1,16 @@
-/** What a command prints that is run for a game: its end is kept for messages, and it is bounded, because a game may have put any program there. */
+/**
+ * The output of commands that run beside games, as all backends treat it. A game may have put any program there, so the output is bounded; its end is
+ * kept for messages.
+ */
 import { FleetError } from '../../src/contracts/errors.js'
+
+/** For the connection of a command, which may take long and print nothing. */
+export const commandKeepAliveMs = 30_000
+
+/** True for what container runtimes say of a program that is not there or may not be run. */
+export function saysUnrunnable(message: string): boolean {
+  return /executable file not found|exec: "/i.test(message)
+}
 
 const keptBytes = 512
 const maxBytes = 1_024 * 1_024

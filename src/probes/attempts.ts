@@ -73,7 +73,7 @@ export class Attempts {
       const finish = () => {
         cancel()
         this.#ends.delete(end)
-        // A reason of its own would be an error with a stack.
+        // Without a reason, Node creates an error with a stack trace for each probe.
         aborter.abort('over')
       }
       // The probe's own promise may never settle then.

@@ -403,8 +403,12 @@ export const execCases = backendCases({
     async check(subject) {
       const { ref } = await commandable(subject)
       const script = 'echo "$1|$2|$3|$PF_GAMESERVER_NAME"; echo done >&2; exit 3'
-      const { exitCode, output } = await exec(subject, ref, ['sh', '-c', script, 'sh', 'a b', '', '$(X) $HOME "'])
+      let starts = 0
+      const onStarted = () => void starts++
+      const command = ['sh', '-c', script, 'sh', 'a b', '', '$(X) $HOME "']
+      const { exitCode, output } = await exec(subject, ref, command, { onStarted })
       assert.equal(exitCode, 3)
+      assert.equal(starts, 1, 'the start of a command is reported once')
       assert.deepEqual(output.trim().split('\n').toSorted(), [`a b||$(X) $HOME "|${ref.name}`, 'done'])
       const { exitCode: missing } = await exec(subject, ref, ['/no/such/command'])
       assert.ok(missing === 126 || missing === 127, `the exit code of a missing program is ${missing}`)

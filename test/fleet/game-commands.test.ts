@@ -25,6 +25,8 @@ class Programs {
   readonly #running: string[] = []
   /** The most commands that ran at once, of all servers and of one. */
   most = { all: 0, ofServer: 0 }
+  /** False: as an API server that hangs. */
+  startsCommands = true
 
   async exec({ name }: Ref, command: readonly string[], { input, onStarted }: ExecOptions = {}): Promise<ExecResult> {
     this.runs.push({ server: name, command, input })
@@ -35,6 +37,7 @@ class Programs {
       ofServer: Math.max(this.most.ofServer, ofServer),
     }
     try {
+      if (!this.startsCommands) return await new Promise(() => {})
       const answer = this.answers.get(command[0] ?? '') ?? passed
       if (FleetError.is(answer)) throw answer
       onStarted?.()
@@ -173,6 +176,19 @@ describe('a liveness command', () => {
     expect(await stateOf(fleet, name)).toMatchObject({ state: 'Active', health: 'Healthy' })
   })
 
+  it('that the backend does not start in time says nothing of the game, and does not hide who plays', async () => {
+    const players = { query: { protocol: 'a2s' } } as const
+    const { programs, scene, fleet } = await opened({ ...game, players })
+    await untilReady(scene, fleet, 1)
+    const before = await namesOf(fleet)
+    programs.startsCommands = false
+    await scene.clock.advance(300 * second)
+    expect(await namesOf(fleet)).toEqual(before)
+    const { status } = only(await fleet.servers.list())
+    expect(status).toMatchObject({ state: 'StandingBy', health: 'Healthy' })
+    expect(status.message).toContain('command alive could not be run')
+  })
+
   it('runs on at most 16 servers of a build at once, and on each in time', async () => {
     const { programs, scene, fleet } = await opened({ ...game, periodSeconds: 10 }, { standingBy: 40 })
     await untilReady(scene, fleet, 40)
@@ -214,6 +230,19 @@ describe('a session command', () => {
     await scene.open()
     await scene.clock.advance(60 * second)
     expect(programs.runsOf('tell')).toHaveLength(length)
+  })
+
+  it('that succeeds after its time has told the game, and is not run again', async () => {
+    const { programs, scene, fleet } = await opened(told)
+    await untilReady(scene, fleet, 1)
+    const { result, end } = hanging()
+    programs.answers.set('tell', result)
+    await allocated(scene, fleet, [], async () => {
+      await scene.clock.advance(35 * second)
+      end(passed)
+    })
+    await scene.clock.advance(60 * second)
+    expect(programs.runsOf('tell')).toHaveLength(1)
   })
 
   it('that takes long does not make its server Unhealthy', async () => {

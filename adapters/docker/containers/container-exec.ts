@@ -4,14 +4,9 @@ import { Duplex } from 'node:stream'
 import type { ExecOptions, ExecResult } from '../../../src/contracts/backend.js'
 import { FleetError } from '../../../src/contracts/errors.js'
 import { isObject } from '../../../src/rules/validation/problem.js'
-import { CommandOutput } from '../../shared/command-output.js'
+import { CommandOutput, saysUnrunnable, commandKeepAliveMs } from '../../shared/command-output.js'
 import { framesOf } from '../docker-client.js'
 import { type EngineApi, messageFromEngine, statusOf } from '../engine-api.js'
-
-const keepAliveMs = 30_000
-
-/** What an engine answers for a program that it cannot run. */
-const cannotRun = /executable file not found|exec: "/i
 
 /** Rejects as `Backend.exec` does. The signal only keeps it from being started. */
 export async function execIn(
@@ -27,7 +22,7 @@ export async function execIn(
     const { stream, stop } = await api.startExec(exec)
     onStarted?.()
     // A command may take long and print nothing.
-    if (stream instanceof Socket) stream.setKeepAlive(true, keepAliveMs)
+    if (stream instanceof Socket) stream.setKeepAlive(true, commandKeepAliveMs)
     // Without input, the engine would take the end of this side for that of the whole connection.
     if (input !== undefined && stream instanceof Duplex) stream.end(input)
     try {
@@ -42,7 +37,7 @@ export async function execIn(
   } catch (error) {
     const status = statusOf(error)
     const message = messageFromEngine(error)
-    if (status !== undefined && cannotRun.test(message)) return { exitCode: 127, output: message }
+    if (status !== undefined && saysUnrunnable(message)) return { exitCode: 127, output: message }
     if (status === 404 || status === 409) throw new FleetError('not-found', message, { cause: error })
     if (FleetError.is(error)) throw error
     throw new FleetError('unavailable', `the command was lost: ${message}`, { cause: error })

@@ -9,7 +9,7 @@ import { isObject } from '../../../src/rules/validation/problem.js'
 import { objectAt, objectsAt } from '../../../src/rules/validation/pod-template.js'
 import { unlessAborted } from '../../../src/util/signals.js'
 import { withTimeout } from '../../../src/util/with-timeout.js'
-import { CommandOutput } from '../../shared/command-output.js'
+import { CommandOutput, saysUnrunnable, commandKeepAliveMs } from '../../shared/command-output.js'
 import { type LinePiece, LineSplitter } from '../../shared/line-splitter.js'
 import { noStdin } from '../../shared/backend-lifecycle.js'
 import { statusOf } from '../client/api-errors.js'
@@ -109,7 +109,7 @@ async function* readPieces(
 async function openLog(
   { api, snapshot }: LogSource,
   { follow, tail, since }: LogQuery,
-  signal?: AbortSignal,
+  signal: AbortSignal | undefined,
 ): Promise<ApiStream> {
   const { ref, container } = snapshot.identity
   try {
@@ -172,13 +172,13 @@ export async function execInPod(
   const { ref } = snapshot.identity
   const what = `run ${command[0] ?? ''} in pod ${ref.name}`
   const stdin = input !== undefined
-  const stream = await openSocket(target, what, 'exec', { command, stdin, stdout: true, stderr: true }, undefined)
+  const stream = await openSocket(target, what, 'exec', { command, stdin, stdout: true, stderr: true })
   try {
     const { socket } = stream
     if (!socket) throw new Error('the answer is no WebSocket')
     onStarted?.()
     // A command may take long and print nothing, and the API server may be gone without a word.
-    if (socket instanceof Socket) socket.setKeepAlive(true, keepAliveMs)
+    if (socket instanceof Socket) socket.setKeepAlive(true, commandKeepAliveMs)
     if (input !== undefined) for (const part of stdinFrames(input, clock)) socket.write(part)
     const output = new CommandOutput()
     for await (const { channel, payload } of messagesOf(socket)) {
@@ -186,7 +186,8 @@ export async function execInPod(
       if (excess) throw excess
       const ended = channel === errorStream ? endIn(payload) : undefined
       if (typeof ended === 'number') return { exitCode: ended, output: output.text }
-      if (ended !== undefined) return unrunnable(ended)
+      if (ended !== undefined && saysUnrunnable(ended)) return { exitCode: 127, output: ended }
+      if (ended !== undefined) throw new Error(ended)
     }
     throw new Error('the connection was lost')
   } catch (error) {
@@ -195,16 +196,6 @@ export async function execInPod(
   } finally {
     stream.stop()
   }
-}
-
-const keepAliveMs = 30_000
-
-/** What a node says of a program that it cannot run. */
-const cannotRun = /executable file not found|exec: "/i
-
-function unrunnable(message: string): ExecResult {
-  if (cannotRun.test(message)) return { exitCode: 127, output: message }
-  throw new Error(message)
 }
 
 /**
@@ -219,7 +210,7 @@ async function openSocket(
   what: string,
   subresource: 'attach' | 'exec',
   query: ApiCall['query'],
-  signal: AbortSignal | undefined,
+  signal?: AbortSignal,
 ): Promise<ApiStream> {
   const { ref, container } = snapshot.identity
   return api.open({

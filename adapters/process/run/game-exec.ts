@@ -1,7 +1,7 @@
 /**
  * Runs a command beside a game, with what the game's supervisor was started with: its environment and working directory are read from the
  * supervisor, which the game cannot change, so that hosts that have not started the game know them, too. The command joins the game's cgroup and
- * has its user. It leads a group of its own, carries the mark of the run, and therefore ends with the server if its host does not end it.
+ * has its user. It has its own process group and carries the mark of the run, so that it is ended with the server if its host has not ended it.
  * Linux only.
  */
 import { spawn } from 'node:child_process'
@@ -66,7 +66,10 @@ export async function execBeside(
       fail(new FleetError('aborted', 'the call was aborted by its signal', { cause: signal?.reason }))
     const ended = () => {
       const exitCode = exitCodeOf(child.exitCode, child.signalCode)
-      const neverRan = new FleetError('unavailable', `cannot start ${command[0]}: ${output.text}`)
+      const neverRan = new FleetError(
+        'unavailable',
+        `cannot start ${command[0]}: ${output.text || 'it could not join the game'}`,
+      )
       settle(() => (exitCode === notStartedCode ? reject(neverRan) : resolve({ exitCode, output: output.text })))
     }
     const read = (chunk: Buffer) => {

@@ -164,7 +164,7 @@ export function allocationGroups(
     if (!builds || !servers) throw new FleetError('unsupported', 'this fleet does not look up builds and servers')
     const { parameters, asked, sessionID } = await readAsAgones(exchange)
     const allocation = await allocated(exchange, await allocationInputOf(asked, sessionID, builds), parameters)
-    // The allocation holds, whatever becomes of what the answer also says of the server.
+    // The allocation stands even if the details of its server cannot be read.
     const server = allocation.server && (await servers.get(allocation.server).catch(() => undefined))
     return json(200, allocatorAnswer(allocation, server))
   }
